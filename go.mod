@@ -22,7 +22,7 @@ require (
 
 require (
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
-	github.com/spf13/pflag v1.0.9 // indirect
+	github.com/spf13/pflag v1.0.10 // indirect
 )
 
 // Upstream: the modules that hack/tree composes _output/tree from, verified by go.sum. Nothing here imports them, so
