@@ -23,6 +23,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
@@ -195,6 +196,29 @@ func (g git) changes(from, to string) ([]change, error) {
 func (g git) content(hash string) ([]byte, error) {
 	out, err := g.run("cat-file", "blob", hash)
 	return []byte(out), err
+}
+
+// contents reads many blobs at once. Those that the repository does not have are left out.
+func (g git) contents(hashes []string) (map[string][]byte, error) {
+	out, err := g.pipe(strings.NewReader(strings.Join(hashes, "\n")+"\n"), "cat-file", "--batch")
+	if err != nil {
+		return nil, err
+	}
+	contents := map[string][]byte{}
+	for out != "" {
+		head, rest, _ := strings.Cut(out, "\n")
+		out = rest
+		fields := strings.Fields(head)
+		if len(fields) != 3 {
+			continue // '<hash> missing', or the empty line that ends the input
+		}
+		size, err := strconv.Atoi(fields[2])
+		if err != nil || size >= len(rest) {
+			return nil, fmt.Errorf("git cat-file: unexpected line %q", head)
+		}
+		contents[fields[0]], out = []byte(rest[:size]), rest[size+1:]
+	}
+	return contents, nil
 }
 
 // hashFiles stores files, named by absolute paths, as blobs, byte for byte.

@@ -56,5 +56,7 @@ func newCommand() *cobra.Command {
 	}
 	add("compose", "Make _output/tree from upstream and the overlay", (*workspace).compose)
 	add("save", "Write edits made in _output/tree into the overlay", (*workspace).save)
+	add("verify", "Check the overlay, and print the line budget", (*workspace).verify)
+	add("rebase", "Carry patches over to upstream files that changed, after go.mod was moved to another release", (*workspace).rebase)
 	return root
 }
