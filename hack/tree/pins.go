@@ -81,7 +81,7 @@ func readPins(root string) (*pins, error) {
 	}
 	for _, m := range p.modules() {
 		if p.sums[m] == "" {
-			return nil, fmt.Errorf("go.sum has no checksum of %s (did 'go mod tidy' drop it? see docs/bump.md)", m)
+			return nil, fmt.Errorf("go.sum has no checksum of %s: get it with 'go mod download %s' (see docs/bump.md)", m, m)
 		}
 	}
 	return p, nil

@@ -78,7 +78,7 @@ func (w *workspace) verify() error {
 
 	w.say("%s", measure(o, contents))
 	if len(problems) > 0 {
-		return fmt.Errorf("\n%s\n%d problems in the overlay", strings.Join(problems, "\n"), len(problems))
+		return fmt.Errorf("\n%s\nproblems found: %d", strings.Join(problems, "\n"), len(problems))
 	}
 	return nil
 }
