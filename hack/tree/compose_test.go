@@ -368,9 +368,10 @@ func TestComposeSurvivesKill(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	random := rand.New(rand.NewPCG(seed, 0))
 	t.Logf("seed %d", seed)
+	const rounds = 15
 	killed := 0
-	for round := range 30 {
-		if round%10 == 0 { // now and then from nothing
+	for round := range rounds {
+		if round%5 == 0 { // now and then from nothing
 			if err := os.RemoveAll(h.tree("")); err != nil {
 				t.Fatal(err)
 			}
@@ -403,7 +404,7 @@ func TestComposeSurvivesKill(t *testing.T) {
 	if killed == 0 {
 		t.Error("every compose was done before it was killed: this test tested nothing")
 	}
-	t.Logf("killed %d of 30", killed)
+	t.Logf("killed %d of %d", killed, rounds)
 }
 
 func TestComposeKeepsEditsMadeAfterAnInterruption(t *testing.T) {
