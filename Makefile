@@ -17,7 +17,43 @@ tree: ## Compose _output/tree: upstream with our changes, as a git repository
 save: ## Write edits made in _output/tree back into this repository
 	@$(TREE) save
 
-##@ Checks
+##@ Binaries and cluster
+
+.PHONY: build
+build: tree ## Build all binaries into _output/bin and the images into _output/images
+	@hack/build.sh
+
+.PHONY: up
+up: build ## Start a real single-node cluster; kubeconfig in _output/cluster/kubeconfig
+	@hack/local-up-cluster.sh up
+
+.PHONY: down
+down: ## End the cluster and remove all that it put on this machine
+	@hack/local-up-cluster.sh down
+
+.PHONY: demo
+demo: up ## Add a container to a running pod, see it run, remove it, see what is kept
+	@hack/demo.sh
+
+##@ Tests
+
+.PHONY: test
+test: verify build ## All tests, the quick ones first; ends with a table of what ran
+	@hack/test.sh
+
+.PHONY: test-unit
+test-unit: tree ## Unit tests, upstream's and ours, of every package that we change
+	@hack/build.sh gotestsum
+	@hack/test-unit.sh
+
+.PHONY: test-integration
+test-integration: tree ## Integration tests with a real etcd and kube-apiserver
+	@hack/build.sh gotestsum etcd
+	@hack/test-integration.sh
+
+.PHONY: test-e2e
+test-e2e: build ## E2e specs on the local cluster; FOCUS=<regexp> selects them
+	@hack/test-e2e.sh $(if $(FOCUS),'$(FOCUS)')
 
 .PHONY: verify
 verify: ## Check patches, headers, the round trip and our own tools; print the line budget

@@ -296,6 +296,9 @@ func TestComposeChecksThePins(t *testing.T) {
 			h.write("go.sum", good[1])
 			_ = os.Remove(filepath.Join(h.modules, "k8s.io/api@v0.37.2/extra.go"))
 			h.must(h.compose)
+			if _, err := os.Stat(h.tree("staging/src/k8s.io/api/extra.go")); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("something of the module that was not right is in the tree: %v", err)
+			}
 		})
 	}
 }

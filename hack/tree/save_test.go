@@ -81,6 +81,11 @@ func TestSave(t *testing.T) {
 			want: map[string]string{"pkg/empty": ""},
 			say:  "wrote   pkg/empty\n",
 		},
+		"a new file with line ends that upstream's .gitattributes would change": {
+			edit: func(h *house) { h.edit("pkg/new.txt", "line\r\n") },
+			want: map[string]string{"pkg/new.txt": "line\r\n"},
+			say:  "wrote   pkg/new.txt\n",
+		},
 		"one of our files": {
 			edit: func(h *house) { h.replace("pkg/dynamic/dynamic.go", "package dynamic", "package dynamic // edited") },
 			want: map[string]string{"pkg/dynamic/dynamic.go": license + "package dynamic // edited\n"},
