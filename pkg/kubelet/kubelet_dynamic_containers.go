@@ -1,0 +1,158 @@
+/*
+Copyright 2026 The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package kubelet
+
+import (
+	"context"
+	"slices"
+	"sort"
+
+	v1 "k8s.io/api/core/v1"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/klog/v2"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+	"k8s.io/kubernetes/pkg/features"
+	"k8s.io/kubernetes/pkg/kubelet/allocation"
+	kubecontainer "k8s.io/kubernetes/pkg/kubelet/container"
+	kubetypes "k8s.io/kubernetes/pkg/kubelet/types"
+)
+
+// maxRemovedContainerStatuses is the number of terminated containers whose status, with the
+// container in the runtime, is kept in a pod after they were removed from its spec.
+const maxRemovedContainerStatuses = 10
+
+// removedContainers returns what is left of the containers that were removed from the pod: the
+// newest instance of each that may still run and of the maxRemovedContainerStatuses that finished
+// last, to be reported; and all other instances, which have exited, to be deleted. A container
+// that was created and never started is not reported.
+func removedContainers(pod *v1.Pod, podStatus *kubecontainer.PodStatus) (reported, expired []*kubecontainer.Status) {
+	removed := kubecontainer.RemovedContainerStatuses(pod, podStatus)
+	slices.SortStableFunc(removed, func(a, b *kubecontainer.Status) int { return b.CreatedAt.Compare(a.CreatedAt) })
+
+	seen := map[string]bool{}
+	var exited []*kubecontainer.Status
+	for _, status := range removed {
+		switch {
+		case status.MayRun():
+			reported = append(reported, status)
+		case status.State == kubecontainer.ContainerStateExited && !seen[status.Name]:
+			exited = append(exited, status)
+		default:
+			expired = append(expired, status)
+		}
+		seen[status.Name] = true
+	}
+
+	slices.SortStableFunc(exited, func(a, b *kubecontainer.Status) int { return b.FinishedAt.Compare(a.FinishedAt) })
+	if len(exited) > maxRemovedContainerStatuses {
+		expired = append(expired, exited[maxRemovedContainerStatuses:]...)
+		exited = exited[:maxRemovedContainerStatuses]
+	}
+	return append(reported, exited...), expired
+}
+
+// unallocatedContainers returns the main containers of the pod in the API that are not in the
+// allocated pod.
+func (kl *Kubelet) unallocatedContainers(allocatedPod *v1.Pod) []v1.Container {
+	pod, ok := kl.podManager.GetPodByUID(allocatedPod.UID)
+	if !ok {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(pod.Spec.Containers), func(c v1.Container) bool {
+		return kubecontainer.GetContainerSpec(allocatedPod, c.Name) != nil
+	})
+}
+
+// addDynamicContainerStatuses completes the API status s of the allocated pod with the statuses of
+// the containers that are not in its spec: those that were removed from it, and those that were
+// added in the API and are not allocated yet. They are never ready.
+func (kl *Kubelet) addDynamicContainerStatuses(ctx context.Context, allocatedPod *v1.Pod, podStatus *kubecontainer.PodStatus, oldPodStatus, s *v1.PodStatus) {
+	if !allocation.AllocatesPodSpec(allocatedPod) {
+		return
+	}
+
+	unallocated := kl.unallocatedContainers(allocatedPod)
+	reported, _ := removedContainers(allocatedPod, podStatus)
+	if len(unallocated) == 0 && len(reported) == 0 {
+		return
+	}
+
+	// The conversion looks up containers by name: one of each is all that it needs of the spec.
+	var specs []v1.Container
+	for _, status := range reported {
+		if !slices.ContainsFunc(specs, func(c v1.Container) bool { return c.Name == status.Name }) {
+			specs = append(specs, v1.Container{Name: status.Name, Image: status.Image})
+		}
+	}
+	statuses := kl.convertToAPIContainerStatuses(ctx, allocatedPod, podStatus, oldPodStatus.ContainerStatuses, specs, nil, false, false, false)
+	for i := range statuses {
+		started := false
+		statuses[i].Started, statuses[i].Ready = &started, false
+		// What still runs keeps its resources until it has stopped.
+		if old, ok := podutil.GetContainerStatus(oldPodStatus.ContainerStatuses, statuses[i].Name); ok && statuses[i].State.Running != nil {
+			started = old.Started != nil && *old.Started
+			statuses[i].Resources, statuses[i].AllocatedResources = old.Resources, old.AllocatedResources
+		}
+	}
+
+	for _, c := range unallocated {
+		if _, removed := podutil.GetContainerStatus(statuses, c.Name); removed {
+			continue
+		}
+		started := false
+		statuses = append(statuses, v1.ContainerStatus{
+			Name:    c.Name,
+			Image:   c.Image,
+			State:   v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: v1.ContainerReasonUnallocated}},
+			Started: &started,
+		})
+	}
+
+	s.ContainerStatuses = append(s.ContainerStatuses, statuses...)
+	sort.Sort(kubetypes.SortedContainerStatuses(s.ContainerStatuses))
+}
+
+// dynamicPodPhase returns the phase of a pod whose allocated containers alone would put it into
+// the given phase. A pod that has run does not go back to Pending while an added container is
+// pulled or started, and does not end before what was removed from it has stopped.
+func dynamicPodPhase(phase v1.PodPhase, pod *v1.Pod, podStatus *kubecontainer.PodStatus, oldPodStatus *v1.PodStatus, podIsTerminal bool) v1.PodPhase {
+	if podIsTerminal || !allocation.AllocatesPodSpec(pod) {
+		return phase
+	}
+	switch phase {
+	case v1.PodPending:
+		if oldPodStatus.Phase == v1.PodRunning && kubecontainer.HasAnyActiveRegularContainerStarted(&pod.Spec, podStatus) {
+			return v1.PodRunning
+		}
+	case v1.PodSucceeded, v1.PodFailed:
+		removed := kubecontainer.RemovedContainerStatuses(pod, podStatus)
+		if slices.ContainsFunc(removed, (*kubecontainer.Status).MayRun) {
+			return v1.PodRunning
+		}
+	}
+	return phase
+}
+
+// deleteExpiredContainers deletes what is left in the runtime of containers that were removed from
+// the pod and whose status is not kept.
+func (kl *Kubelet) deleteExpiredContainers(ctx context.Context, pod *v1.Pod, podStatus *kubecontainer.PodStatus) {
+	if !utilfeature.DefaultFeatureGate.Enabled(features.DynamicContainers) {
+		return
+	}
+	_, expired := removedContainers(pod, podStatus)
+	kl.containerDeletor.deleteContainers(klog.FromContext(ctx), expired)
+}

@@ -1,0 +1,348 @@
+/*
+Copyright 2026 The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package kubelet
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+	"k8s.io/kubernetes/pkg/features"
+	kubecontainer "k8s.io/kubernetes/pkg/kubelet/container"
+	"k8s.io/kubernetes/test/utils/ktesting"
+)
+
+func enableDynamicContainers(t *testing.T) {
+	t.Helper()
+	featuregatetesting.SetFeatureGatesDuringTest(t, utilfeature.DefaultFeatureGate, featuregatetesting.FeatureOverrides{
+		features.InPlacePodVerticalScaling:    true,
+		features.NodeDeclaredFeatures:         true,
+		features.KubeletAllocatedPodsEndpoint: true,
+		features.DynamicContainers:            true,
+	})
+}
+
+// A kubelet used to panic in its sync loop when a container disappeared from the spec of a pod,
+// whatever its feature gates.
+func TestHandlePodUpdatesSurvivesRemovedContainer(t *testing.T) {
+	for _, enabled := range []bool{false, true} {
+		t.Run(fmt.Sprintf("DynamicContainers=%v", enabled), func(t *testing.T) {
+			if enabled {
+				enableDynamicContainers(t)
+			}
+			tCtx := ktesting.Init(t)
+			testKubelet := newTestKubelet(t, false)
+			defer testKubelet.Cleanup()
+			kl := testKubelet.kubelet
+			pod := podWithUIDNameNsSpec("uid", "p", "ns", v1.PodSpec{
+				NodeName:   testKubeletHostname,
+				Containers: []v1.Container{{Name: "main", Image: "i"}, {Name: "w", Image: "i", Resources: cpuRequest("1")}},
+			})
+			kl.podManager.SetPods([]*v1.Pod{pod})
+			require.NoError(t, kl.allocationManager.SetAllocatedResources(tCtx.Logger(), pod))
+
+			updated := pod.DeepCopy()
+			updated.Spec.Containers = updated.Spec.Containers[:1]
+			kl.HandlePodUpdates(tCtx, []*v1.Pod{updated})
+
+			got, _ := kl.podManager.GetPodByUID(pod.UID)
+			assert.Len(t, got.Spec.Containers, 1)
+		})
+	}
+}
+
+func cpuRequest(cpu string) v1.ResourceRequirements {
+	return v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)}}
+}
+
+func TestRemovedContainers(t *testing.T) {
+	start := time.Date(2026, 11, 30, 0, 0, 0, 0, time.UTC)
+	container := func(name, id string, state kubecontainer.State, created, finished int) *kubecontainer.Status {
+		return &kubecontainer.Status{
+			ID: kubecontainer.ContainerID{Type: "test", ID: id}, Name: name, State: state,
+			CreatedAt: start.Add(time.Duration(created) * time.Second), FinishedAt: start.Add(time.Duration(finished) * time.Second),
+		}
+	}
+	pod := &v1.Pod{Spec: v1.PodSpec{
+		InitContainers:      []v1.Container{{Name: "init"}},
+		Containers:          []v1.Container{{Name: "main"}},
+		EphemeralContainers: []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debug"}}},
+	}}
+	ids := func(statuses []*kubecontainer.Status) []string {
+		var ids []string
+		for _, s := range statuses {
+			ids = append(ids, s.ID.ID)
+		}
+		return ids
+	}
+
+	var many []*kubecontainer.Status
+	var newest, oldest []string
+	for i := range 13 {
+		// The first to be created are the last to finish.
+		id := fmt.Sprintf("w%d", i)
+		many = append(many, container(id, id, kubecontainer.ContainerStateExited, i, 100-i))
+		if i < maxRemovedContainerStatuses {
+			newest = append(newest, id)
+		} else {
+			oldest = append(oldest, id)
+		}
+	}
+
+	for name, tc := range map[string]struct {
+		statuses     []*kubecontainer.Status
+		wantReported []string
+		wantExpired  []string
+	}{
+		"containers of the spec are not removed ones": {
+			statuses: []*kubecontainer.Status{
+				container("init", "1", kubecontainer.ContainerStateExited, 1, 2),
+				container("main", "2", kubecontainer.ContainerStateRunning, 2, 0),
+				container("debug", "3", kubecontainer.ContainerStateExited, 3, 4),
+			},
+		},
+		"running and exited ones are reported": {
+			statuses: []*kubecontainer.Status{
+				container("a", "1", kubecontainer.ContainerStateRunning, 1, 0),
+				container("b", "2", kubecontainer.ContainerStateExited, 2, 3),
+				container("c", "3", kubecontainer.ContainerStateUnknown, 2, 3),
+			},
+			wantReported: []string{"3", "1", "2"},
+		},
+		"one that never started leaves nothing": {
+			statuses:    []*kubecontainer.Status{container("a", "1", kubecontainer.ContainerStateCreated, 1, 0)},
+			wantExpired: []string{"1"},
+		},
+		"only the newest instance of a name is reported": {
+			statuses: []*kubecontainer.Status{
+				container("a", "1", kubecontainer.ContainerStateExited, 1, 9),
+				container("a", "2", kubecontainer.ContainerStateExited, 2, 3),
+			},
+			wantReported: []string{"2"},
+			wantExpired:  []string{"1"},
+		},
+		"ten are kept, by finish time": {
+			statuses:     many,
+			wantReported: newest,
+			wantExpired:  oldest,
+		},
+		"running ones do not count": {
+			statuses:     append(many[:len(many):len(many)], container("r", "r", kubecontainer.ContainerStateRunning, 0, 0)),
+			wantReported: append([]string{"r"}, newest...),
+			wantExpired:  oldest,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reported, expired := removedContainers(pod, &kubecontainer.PodStatus{ContainerStatuses: tc.statuses})
+			if diff := cmp.Diff(tc.wantReported, ids(reported)); diff != "" {
+				t.Errorf("reported (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.wantExpired, ids(expired)); diff != "" {
+				t.Errorf("expired (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDynamicContainersInPodStatus(t *testing.T) {
+	now := time.Now()
+	runtimeStatus := func(name string, state kubecontainer.State) *kubecontainer.Status {
+		return &kubecontainer.Status{
+			ID: kubecontainer.ContainerID{Type: "test", ID: name}, Name: name, Image: "i", State: state,
+			CreatedAt: now, StartedAt: now, FinishedAt: now, ExitCode: 3,
+		}
+	}
+	running := func(names ...string) []*kubecontainer.Status {
+		var statuses []*kubecontainer.Status
+		for _, name := range names {
+			statuses = append(statuses, runtimeStatus(name, kubecontainer.ContainerStateRunning))
+		}
+		return statuses
+	}
+	exited := func(name string) *kubecontainer.Status {
+		return runtimeStatus(name, kubecontainer.ContainerStateExited)
+	}
+
+	for name, tc := range map[string]struct {
+		allocated []string
+		desired   []string
+		runtime   []*kubecontainer.Status
+		// oldPhase is Running if it is not set.
+		oldPhase      v1.PodPhase
+		restartPolicy v1.RestartPolicy
+		wantStates    map[string]string
+		wantReady     []string
+		wantPhase     v1.PodPhase
+		wantPodReady  v1.ConditionStatus
+	}{
+		"an added container that is not allocated does not make the pod unready": {
+			allocated:    []string{"main"},
+			desired:      []string{"main", "w"},
+			runtime:      running("main"),
+			wantStates:   map[string]string{"main": "Running", "w": "Waiting: Unallocated"},
+			wantReady:    []string{"main"},
+			wantPhase:    v1.PodRunning,
+			wantPodReady: v1.ConditionTrue,
+		},
+		"an allocated container that has not started makes the pod unready but not Pending": {
+			allocated:    []string{"main", "w"},
+			desired:      []string{"main", "w"},
+			runtime:      running("main"),
+			wantStates:   map[string]string{"main": "Running", "w": "Waiting: ContainerCreating"},
+			wantReady:    []string{"main"},
+			wantPhase:    v1.PodRunning,
+			wantPodReady: v1.ConditionFalse,
+		},
+		"a pod that has not run is Pending until all containers have started": {
+			allocated:    []string{"main", "w"},
+			desired:      []string{"main", "w"},
+			runtime:      running("main"),
+			oldPhase:     v1.PodPending,
+			wantStates:   map[string]string{"main": "Running", "w": "Waiting: ContainerCreating"},
+			wantReady:    []string{"main"},
+			wantPhase:    v1.PodPending,
+			wantPodReady: v1.ConditionFalse,
+		},
+		"a container whose removal is not allocated is ready as before": {
+			allocated:    []string{"main", "w"},
+			desired:      []string{"main"},
+			runtime:      running("main", "w"),
+			wantStates:   map[string]string{"main": "Running", "w": "Running"},
+			wantReady:    []string{"main", "w"},
+			wantPhase:    v1.PodRunning,
+			wantPodReady: v1.ConditionTrue,
+		},
+		"a removed container is Running, and not ready, until it has stopped": {
+			allocated:    []string{"main"},
+			desired:      []string{"main"},
+			runtime:      running("main", "w"),
+			wantStates:   map[string]string{"main": "Running", "w": "Running"},
+			wantReady:    []string{"main"},
+			wantPhase:    v1.PodRunning,
+			wantPodReady: v1.ConditionTrue,
+		},
+		"the status of a removed container is kept and counts for nothing": {
+			allocated:     []string{"main"},
+			desired:       []string{"main"},
+			runtime:       append(running("main"), exited("w")),
+			restartPolicy: v1.RestartPolicyNever,
+			wantStates:    map[string]string{"main": "Running", "w": "Terminated: 3"},
+			wantReady:     []string{"main"},
+			wantPhase:     v1.PodRunning,
+			wantPodReady:  v1.ConditionTrue,
+		},
+		"all containers swapped: the pod stays Running while the new one starts": {
+			allocated:    []string{"new"},
+			desired:      []string{"new"},
+			runtime:      []*kubecontainer.Status{exited("main")},
+			wantStates:   map[string]string{"main": "Terminated: 3", "new": "Waiting: ContainerCreating"},
+			wantPhase:    v1.PodRunning,
+			wantPodReady: v1.ConditionFalse,
+		},
+		"the pod does not end before a removed container has stopped": {
+			allocated:     []string{"main"},
+			desired:       []string{"main"},
+			runtime:       append(running("w"), exited("main")),
+			restartPolicy: v1.RestartPolicyNever,
+			wantStates:    map[string]string{"main": "Terminated: 3", "w": "Running"},
+			wantPhase:     v1.PodRunning,
+			wantPodReady:  v1.ConditionFalse,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			enableDynamicContainers(t)
+			tCtx := ktesting.Init(t)
+			testKubelet := newTestKubelet(t, false)
+			defer testKubelet.Cleanup()
+			kl := testKubelet.kubelet
+
+			newPod := func(names []string) *v1.Pod {
+				pod := podWithUIDNameNsSpec("uid", "p", "ns", v1.PodSpec{NodeName: testKubeletHostname, RestartPolicy: tc.restartPolicy})
+				if tc.restartPolicy == "" {
+					pod.Spec.RestartPolicy = v1.RestartPolicyAlways
+				}
+				for _, name := range names {
+					pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{Name: name, Image: "i"})
+				}
+				pod.Status.Phase = v1.PodRunning
+				if tc.oldPhase != "" {
+					pod.Status.Phase = tc.oldPhase
+				}
+				return pod
+			}
+			allocatedPod, desiredPod := newPod(tc.allocated), newPod(tc.desired)
+			kl.podManager.SetPods([]*v1.Pod{desiredPod})
+			kl.statusManager.SetPodStatus(tCtx.Logger(), desiredPod, desiredPod.Status)
+
+			got := kl.generateAPIPodStatus(tCtx, allocatedPod, &kubecontainer.PodStatus{
+				ID: desiredPod.UID, ContainerStatuses: tc.runtime, ActiveContainerStatuses: tc.runtime,
+			}, false)
+
+			states := map[string]string{}
+			for _, s := range got.ContainerStatuses {
+				_, seen := states[s.Name]
+				assert.False(t, seen, "more than one status of %s", s.Name)
+				switch {
+				case s.State.Waiting != nil:
+					states[s.Name] = "Waiting: " + s.State.Waiting.Reason
+				case s.State.Running != nil:
+					states[s.Name] = "Running"
+				case s.State.Terminated != nil:
+					states[s.Name] = fmt.Sprintf("Terminated: %d", s.State.Terminated.ExitCode)
+				}
+			}
+			var ready []string
+			for _, s := range got.ContainerStatuses {
+				if s.Ready {
+					ready = append(ready, s.Name)
+				}
+			}
+			if diff := cmp.Diff(tc.wantStates, states); diff != "" {
+				t.Errorf("states (-want +got):\n%s", diff)
+			}
+			assert.Equal(t, tc.wantReady, ready, "ready containers")
+			assert.Equal(t, tc.wantPhase, got.Phase, "phase")
+			_, cond := podutil.GetPodCondition(&got, v1.PodReady)
+			require.NotNil(t, cond)
+			assert.Equal(t, tc.wantPodReady, cond.Status, "condition Ready: %s", cond.Message)
+		})
+	}
+}
+
+func TestRemovedContainersWithFeatureOff(t *testing.T) {
+	tCtx := ktesting.Init(t)
+	testKubelet := newTestKubelet(t, false)
+	defer testKubelet.Cleanup()
+	kl := testKubelet.kubelet
+	pod := podWithUIDNameNsSpec("uid", "p", "ns", v1.PodSpec{NodeName: testKubeletHostname, Containers: []v1.Container{{Name: "main"}}})
+	kl.podManager.SetPods([]*v1.Pod{pod})
+	podStatus := &kubecontainer.PodStatus{ContainerStatuses: []*kubecontainer.Status{
+		{Name: "main", State: kubecontainer.ContainerStateRunning},
+		{Name: "w", State: kubecontainer.ContainerStateExited},
+	}}
+	got := kl.generateAPIPodStatus(tCtx, pod, podStatus, false)
+	require.Len(t, got.ContainerStatuses, 1)
+	assert.Equal(t, "main", got.ContainerStatuses[0].Name)
+}

@@ -1,0 +1,285 @@
+/*
+Copyright 2026 The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/onsi/ginkgo/v2"
+	"github.com/onsi/gomega"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+	"k8s.io/kubernetes/pkg/features"
+	"k8s.io/kubernetes/test/e2e/framework"
+	e2epod "k8s.io/kubernetes/test/e2e/framework/pod"
+	imageutils "k8s.io/kubernetes/test/utils/image"
+	admissionapi "k8s.io/pod-security-admission/api"
+	"k8s.io/utils/ptr"
+)
+
+// maxRemovedContainerStatuses is the number of statuses that a kubelet keeps of terminated
+// containers that were removed from a pod.
+const maxRemovedContainerStatuses = 10
+
+var _ = SIGDescribe("Dynamic Containers", framework.WithFeatureGate(features.DynamicContainers), func() {
+	f := framework.NewDefaultFramework("dynamic-containers")
+	f.NamespacePodSecurityLevel = admissionapi.LevelBaseline
+
+	var podClient *e2epod.PodClient
+	ginkgo.BeforeEach(func() {
+		podClient = e2epod.NewPodClient(f)
+	})
+
+	ginkgo.It("should add a container to a running pod and remove it again", func(ctx context.Context) {
+		pod := podClient.CreateSync(ctx, dynamicPod("main"))
+		ginkgo.By("adding a container")
+		patchDynamic(ctx, f, pod.Name, patchToAdd(sleepingContainer("w")))
+		withAdded := waitForContainer(ctx, f, pod.Name, "w", isRunning)
+		expectUntouched(pod, withAdded, "main")
+		gomega.Expect(withAdded.Spec.Containers).To(gomega.HaveLen(2))
+
+		ginkgo.By("removing it")
+		patchDynamic(ctx, f, pod.Name, patchToRemove("w"))
+		withoutAdded := waitForContainer(ctx, f, pod.Name, "w", isTerminated)
+		expectUntouched(pod, withoutAdded, "main")
+		gomega.Expect(withoutAdded.Spec.Containers).To(gomega.HaveLen(1))
+		gomega.Expect(podutil.IsPodReady(withoutAdded)).To(gomega.BeTrueBecause("the status of a removed container counts for nothing"))
+	})
+
+	ginkgo.It("should stay Running while all of its containers are swapped", func(ctx context.Context) {
+		pod := dynamicPod("main")
+		pod.Spec.InitContainers = []v1.Container{{
+			Name: "init", Image: imageutils.GetE2EImage(imageutils.BusyBox), Command: []string{"true"},
+		}}
+		pod = podClient.CreateSync(ctx, pod)
+
+		updateDynamic(ctx, f, pod.Name, func(pod *v1.Pod) {
+			pod.Spec.Containers = []v1.Container{sleepingContainer("blue"), sleepingContainer("green")}
+		})
+		waitForContainer(ctx, f, pod.Name, "blue", isRunning)
+		waitForContainer(ctx, f, pod.Name, "main", isTerminated)
+		swapped := waitForContainer(ctx, f, pod.Name, "green", isRunning)
+		gomega.Expect(swapped.Status.Phase).To(gomega.Equal(v1.PodRunning))
+		gomega.Expect(swapped.Status.PodIP).To(gomega.Equal(pod.Status.PodIP))
+		gomega.Expect(swapped.Status.InitContainerStatuses[0].ContainerID).To(
+			gomega.Equal(pod.Status.InitContainerStatuses[0].ContainerID), "init containers must not run again")
+	})
+
+	ginkgo.It("should keep the statuses of the containers that terminated last", func(ctx context.Context) {
+		pod := podClient.CreateSync(ctx, dynamicPod("main"))
+		const count = maxRemovedContainerStatuses + 3
+		for i := range count {
+			name := fmt.Sprintf("w%d", i)
+			patchDynamic(ctx, f, pod.Name, patchToAdd(sleepingContainer(name)))
+			waitForContainer(ctx, f, pod.Name, name, isRunning)
+			patchDynamic(ctx, f, pod.Name, patchToRemove(name))
+			waitForContainer(ctx, f, pod.Name, name, isTerminated)
+		}
+
+		want := []string{"main"}
+		for i := count - maxRemovedContainerStatuses; i < count; i++ {
+			want = append(want, fmt.Sprintf("w%d", i))
+		}
+		slices.Sort(want)
+		framework.ExpectNoError(framework.Gomega().Eventually(ctx, framework.RetryNotFound(framework.GetObject(podClient.Get, pod.Name, metav1.GetOptions{}))).
+			WithTimeout(f.Timeouts.PodStart).Should(framework.MakeMatcher(func(pod *v1.Pod) (func() string, error) {
+			var got []string
+			for _, s := range pod.Status.ContainerStatuses {
+				got = append(got, s.Name)
+			}
+			slices.Sort(got)
+			if slices.Equal(got, want) {
+				return nil, nil
+			}
+			return func() string { return fmt.Sprintf("container statuses are of %v, expected %v", got, want) }, nil
+		})))
+	})
+
+	ginkgo.It("should not wait for a removed container before it starts an added one", func(ctx context.Context) {
+		pod := dynamicPod("main", "stubborn0", "stubborn1", "stubborn2")
+		pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](30)
+		for i := range pod.Spec.Containers[1:] {
+			pod.Spec.Containers[i+1].Command = ignoreSIGTERM
+		}
+		pod = podClient.CreateSync(ctx, pod)
+
+		start := time.Now()
+		updateDynamic(ctx, f, pod.Name, func(pod *v1.Pod) {
+			pod.Spec.Containers = []v1.Container{pod.Spec.Containers[0], sleepingContainer("new")}
+		})
+		waitForContainer(ctx, f, pod.Name, "new", isRunning)
+		gomega.Expect(time.Since(start)).To(gomega.BeNumerically("<", 15*time.Second), "the added container waited for a removed one")
+		for _, name := range []string{"stubborn0", "stubborn1", "stubborn2"} {
+			waitForContainer(ctx, f, pod.Name, name, isTerminated)
+		}
+		gomega.Expect(time.Since(start)).To(gomega.BeNumerically("<", 45*time.Second), "the removed containers must be killed side by side")
+	})
+
+	ginkgo.It("should delete a pod while a removed container ignores SIGTERM", func(ctx context.Context) {
+		pod := dynamicPod("main", "stubborn")
+		pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](120)
+		pod.Spec.Containers[1].Command = ignoreSIGTERM
+		pod = podClient.CreateSync(ctx, pod)
+
+		patchDynamic(ctx, f, pod.Name, patchToRemove("stubborn"))
+		start := time.Now()
+		podClient.DeleteSync(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](10)}, f.Timeouts.PodDelete)
+		gomega.Expect(time.Since(start)).To(gomega.BeNumerically("<", 30*time.Second), "the pod must be gone within its grace period")
+	})
+
+	ginkgo.It("should allocate all changes of an update or none", func(ctx context.Context) {
+		pod := dynamicPod("main", "old")
+		for i := range pod.Spec.Containers {
+			pod.Spec.Containers[i].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse("10m")}
+		}
+		pod = podClient.CreateSync(ctx, pod)
+		node, err := f.ClientSet.CoreV1().Nodes().Get(ctx, pod.Spec.NodeName, metav1.GetOptions{})
+		framework.ExpectNoError(err)
+		allocatable := node.Status.Allocatable[v1.ResourceCPU]
+
+		ginkgo.By("adding a container beyond the capacity that is free, with a removal and a new image")
+		updateDynamic(ctx, f, pod.Name, func(pod *v1.Pod) {
+			added := sleepingContainer("new")
+			added.Resources.Requests = v1.ResourceList{v1.ResourceCPU: allocatable}
+			pod.Spec.Containers = []v1.Container{pod.Spec.Containers[0], added}
+			pod.Spec.Containers[0].Image = imageutils.GetE2EImage(imageutils.Agnhost)
+		})
+		pending := waitForContainer(ctx, f, pod.Name, "new", func(s *v1.ContainerStatus) bool {
+			return s.State.Waiting != nil && s.State.Waiting.Reason == v1.ContainerReasonUnallocated
+		})
+		expectUntouched(pod, pending, "main", "old")
+		gomega.Expect(podutil.IsPodReady(pending)).To(gomega.BeTrueBecause("an unallocated container does not count"))
+		_, condition := podutil.GetPodCondition(&pending.Status, v1.PodResizePending)
+		gomega.Expect(condition).ToNot(gomega.BeNil(), "condition PodResizePending")
+		gomega.Consistently(ctx, func(ctx context.Context) []string {
+			allocated := getAllocatedPod(ctx, f, pod.Spec.NodeName, pod.Namespace, pod.Name)
+			return []string{allocated.Spec.Containers[0].Image, allocated.Spec.Containers[1].Name}
+		}).WithTimeout(5 * time.Second).Should(gomega.Equal([]string{imageutils.GetE2EImage(imageutils.BusyBox), "old"}))
+
+		ginkgo.By("shrinking the added container to fit")
+		updateDynamic(ctx, f, pod.Name, func(pod *v1.Pod) {
+			for i := range pod.Spec.Containers {
+				if pod.Spec.Containers[i].Name == "new" {
+					pod.Spec.Containers[i].Resources.Requests[v1.ResourceCPU] = resource.MustParse("10m")
+				}
+			}
+		})
+		waitForContainer(ctx, f, pod.Name, "new", isRunning)
+		waitForContainer(ctx, f, pod.Name, "old", isTerminated)
+		waitForContainer(ctx, f, pod.Name, "main", func(s *v1.ContainerStatus) bool { return isRunning(s) && s.RestartCount == 1 })
+	})
+})
+
+// ignoreSIGTERM is a command that only SIGKILL ends.
+var ignoreSIGTERM = []string{"sh", "-c", "trap '' TERM; while true; do sleep 1; done"}
+
+func sleepingContainer(name string) v1.Container {
+	return v1.Container{
+		Name:    name,
+		Image:   imageutils.GetE2EImage(imageutils.BusyBox),
+		Command: []string{"sh", "-c", "trap 'exit 0' TERM; while true; do sleep 0.1; done"},
+	}
+}
+
+func dynamicPod(containers ...string) *v1.Pod {
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "dynamic-"}}
+	for _, name := range containers {
+		pod.Spec.Containers = append(pod.Spec.Containers, sleepingContainer(name))
+	}
+	return pod
+}
+
+func patchToAdd(containers ...v1.Container) any {
+	return map[string]any{"spec": map[string]any{"containers": containers}}
+}
+
+func patchToRemove(name string) any {
+	return map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": name, "$patch": "delete"}}}}
+}
+
+// patchDynamic patches the dynamic subresource of a pod with a strategic merge patch.
+func patchDynamic(ctx context.Context, f *framework.Framework, podName string, patch any) {
+	ginkgo.GinkgoHelper()
+	data, err := json.Marshal(patch)
+	framework.ExpectNoError(err)
+	_, err = f.ClientSet.CoreV1().Pods(f.Namespace.Name).Patch(ctx, podName, types.StrategicMergePatchType, data, metav1.PatchOptions{}, "dynamic")
+	framework.ExpectNoError(err, "patch pods/dynamic of %s", podName)
+}
+
+// updateDynamic updates the dynamic subresource of a pod.
+func updateDynamic(ctx context.Context, f *framework.Framework, podName string, update func(*v1.Pod)) {
+	ginkgo.GinkgoHelper()
+	pods := f.ClientSet.CoreV1().Pods(f.Namespace.Name)
+	framework.ExpectNoError(retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		pod, err := pods.Get(ctx, podName, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		update(pod)
+		_, err = pods.UpdateDynamic(ctx, podName, pod, metav1.UpdateOptions{})
+		return err
+	}), "update pods/dynamic of %s", podName)
+}
+
+func isRunning(s *v1.ContainerStatus) bool { return s.State.Running != nil }
+
+func isTerminated(s *v1.ContainerStatus) bool { return s.State.Terminated != nil }
+
+// waitForContainer waits until the status of a container is as wanted, and returns the pod.
+func waitForContainer(ctx context.Context, f *framework.Framework, podName, containerName string, wanted func(*v1.ContainerStatus) bool) *v1.Pod {
+	ginkgo.GinkgoHelper()
+	var found *v1.Pod
+	err := framework.Gomega().Eventually(ctx, framework.GetObject(f.ClientSet.CoreV1().Pods(f.Namespace.Name).Get, podName, metav1.GetOptions{})).
+		WithTimeout(f.Timeouts.PodStart).WithPolling(100 * time.Millisecond).
+		Should(framework.MakeMatcher(func(pod *v1.Pod) (func() string, error) {
+			found = pod
+			for i := range pod.Status.ContainerStatuses {
+				if s := &pod.Status.ContainerStatuses[i]; s.Name == containerName && wanted(s) {
+					return nil, nil
+				}
+			}
+			return func() string {
+				return fmt.Sprintf("container %s is not as wanted in\n%s", containerName, framework.PrettyPrintJSON(pod.Status))
+			}, nil
+		}))
+	framework.ExpectNoError(err)
+	return found
+}
+
+// expectUntouched checks that the pod is still the same, and that its named containers were neither
+// replaced nor restarted.
+func expectUntouched(before, after *v1.Pod, containers ...string) {
+	ginkgo.GinkgoHelper()
+	gomega.Expect(after.UID).To(gomega.Equal(before.UID), "UID of the pod")
+	gomega.Expect(after.Status.PodIP).To(gomega.Equal(before.Status.PodIP), "IP of the pod")
+	gomega.Expect(after.Status.Phase).To(gomega.Equal(v1.PodRunning), "phase of the pod")
+	for _, name := range containers {
+		old, _ := podutil.GetContainerStatus(before.Status.ContainerStatuses, name)
+		now, ok := podutil.GetContainerStatus(after.Status.ContainerStatuses, name)
+		gomega.Expect(ok).To(gomega.BeTrueBecause("container %s must have a status", name))
+		gomega.Expect(now.ContainerID).To(gomega.Equal(old.ContainerID), "ID of container %s", name)
+		gomega.Expect(now.RestartCount).To(gomega.Equal(old.RestartCount), "restart count of container %s", name)
+	}
+}
