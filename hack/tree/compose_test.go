@@ -263,7 +263,8 @@ func TestComposeChecksThePins(t *testing.T) {
 		},
 		"edited module": {
 			func(h *house) {
-				writeFile(h.T, filepath.Join(h.modules, "k8s.io/api@v0.37.2/extra.go"), "package api\n")
+				// Larger than any buffer, so that git has seen a part of it by the time that the checksum is known.
+				writeFile(h.T, filepath.Join(h.modules, "k8s.io/api@v0.37.2/extra.go"), strings.Repeat("package api\n", 1<<19))
 			},
 			"k8s.io/api@v0.37.2: checksum mismatch: go.sum has",
 		},
