@@ -31,6 +31,7 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/kubernetes/pkg/features"
 	kubecontainer "k8s.io/kubernetes/pkg/kubelet/container"
+	"k8s.io/kubernetes/pkg/kubelet/prober"
 	"k8s.io/kubernetes/test/utils/ktesting"
 )
 
@@ -277,6 +278,7 @@ func TestDynamicContainersInPodStatus(t *testing.T) {
 			testKubelet := newTestKubelet(t, false)
 			defer testKubelet.Cleanup()
 			kl := testKubelet.kubelet
+			kl.probeManager = prober.NewManager(kl.statusManager, kl.livenessManager, kl.readinessManager, kl.startupManager, kl.runner, nil)
 
 			newPod := func(names []string) *v1.Pod {
 				pod := podWithUIDNameNsSpec("uid", "p", "ns", v1.PodSpec{NodeName: testKubeletHostname, RestartPolicy: tc.restartPolicy})

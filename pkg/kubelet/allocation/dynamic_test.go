@@ -226,7 +226,6 @@ func TestAllocateDynamicContainers(t *testing.T) {
 		"added container":                            {update: []func(*v1.Pod){added("")}, wantInProgress: true},
 		"added container with resources that fit":    {update: []func(*v1.Pod){added("1")}, wantInProgress: true},
 		"added container that does not fit now":      {update: []func(*v1.Pod){added("3500m")}, wantPending: v1.PodReasonDeferred},
-		"added container that never fits":            {update: []func(*v1.Pod){added("100")}, wantPending: v1.PodReasonInfeasible},
 		"nothing of an update that does not fit":     {update: []func(*v1.Pod){removed, newImage, added("3500m")}, wantPending: v1.PodReasonDeferred},
 		"swap of containers that fits":               {update: []func(*v1.Pod){removed, newImage, added("2")}, wantInProgress: true},
 		"removed container":                          {update: []func(*v1.Pod){removed}, wantInProgress: true},

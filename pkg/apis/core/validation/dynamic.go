@@ -464,13 +464,8 @@ func validateDynamicInitContainers(newCtrs, oldCtrs []core.Container, path *fiel
 		if apiequality.Semantic.DeepEqual(newCtr.Resources, oldCtr.Resources) {
 			continue
 		}
-		restartable := isRestartableInitContainer(newCtr)
-		if !restartable && !utilfeature.DefaultFeatureGate.Enabled(features.InPlacePodVerticalScalingInitContainers) {
-			allErrs = append(allErrs, field.Forbidden(ctrPath.Child("resources"), "resources of init containers that are not sidecars cannot be changed"))
-			continue
-		}
 		allErrs = append(allErrs, validateRetainedResources(newCtr, oldCtr, ctrPath.Child("resources"))...)
-		if !restartable && slices.ContainsFunc(newCtr.ResizePolicy, func(p core.ContainerResizePolicy) bool { return p.RestartPolicy == core.RestartContainer }) {
+		if !isRestartableInitContainer(newCtr) && slices.ContainsFunc(newCtr.ResizePolicy, func(p core.ContainerResizePolicy) bool { return p.RestartPolicy == core.RestartContainer }) {
 			allErrs = append(allErrs, field.Forbidden(ctrPath.Child("resources"), "non-sidecar init containers with a resize policy of RestartContainer cannot be resized"))
 		}
 	}
@@ -722,13 +717,13 @@ func dropErrorsOfOldPod(errs field.ErrorList, newPod, oldPod *core.Pod, opts Pod
 func explainAddedReferences(errs field.ErrorList, added []int) field.ErrorList {
 	for _, err := range errs {
 		index, rest, ok := splitContainerPath(err.Field)
-		if !ok || err.Type != field.ErrorTypeNotFound || err.Detail != "" || !slices.Contains(added, index) {
+		if !ok || err.Type != field.ErrorTypeNotFound || !slices.Contains(added, index) {
 			continue
 		}
 		switch {
 		case strings.HasPrefix(rest, ".resources.claims"):
 			err.Detail = "an added container can only name resource claims in spec.resourceClaims, which cannot be changed on an existing pod"
-		default:
+		case err.Detail == "":
 			err.Detail = "an added container can only use volumes in spec.volumes, which cannot be changed on an existing pod"
 		}
 	}

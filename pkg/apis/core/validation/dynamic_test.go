@@ -32,6 +32,7 @@ import (
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	podtest "k8s.io/kubernetes/pkg/api/pod/testing"
 	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/capabilities"
 	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/utils/ptr"
 )
@@ -105,14 +106,16 @@ func debugger(target string) core.EphemeralContainer {
 }
 
 func TestValidatePodDynamicUpdate(t *testing.T) {
+	capabilities.ResetForTest()
+	capabilities.Initialize(capabilities.Capabilities{AllowPrivileged: true})
+	t.Cleanup(capabilities.ResetForTest)
+
 	type m = map[string]string
 	small, guaranteed := m{"cpu": "100m"}, m{"cpu": "100m", "memory": "100Mi"}
 	const hugepages = "hugepages-2Mi"
 	appArmor := func(ctr string) string { return v1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix + ctr }
 
 	tests := map[string]struct {
-		// noInitContainerResize turns the gate InPlacePodVerticalScalingInitContainers off.
-		noInitContainerResize bool
 		// opts changes the options for the old pod.
 		opts func(*PodValidationOptions)
 		// old changes the pod before the update, and update changes it then.
@@ -556,10 +559,17 @@ func TestValidatePodDynamicUpdate(t *testing.T) {
 				podtest.SetContainerRestartPolicy(core.ContainerRestartPolicyAlways))),
 		},
 		"an init container that is not a sidecar is resized": {
-			noInitContainerResize: true,
-			old:                   podtest.SetInitContainers(podtest.MakeContainer("init", resources(small, nil))),
-			update:                podtest.SetInitContainers(podtest.MakeContainer("init", resources(m{"cpu": "200m"}, nil))),
-			wantErrs:              []string{`spec.initContainers[0].resources: Forbidden: resources of init containers that are not sidecars cannot be changed`},
+			old:    podtest.SetInitContainers(podtest.MakeContainer("init", resources(small, nil))),
+			update: podtest.SetInitContainers(podtest.MakeContainer("init", resources(m{"cpu": "200m"}, nil))),
+		},
+		"an init container that is not a sidecar is resized but would have to restart": {
+			opts: func(opts *PodValidationOptions) { opts.AllowExistingRestartContainerForNonSidecarInitContainer = true },
+			old: podtest.SetInitContainers(podtest.MakeContainer("init", resources(small, nil),
+				podtest.SetContainerResizePolicy(core.ContainerResizePolicy{ResourceName: core.ResourceCPU, RestartPolicy: core.RestartContainer}))),
+			update: func(pod *core.Pod) {
+				resources(m{"cpu": "200m"}, nil)(&pod.Spec.InitContainers[0])
+			},
+			wantErrs: []string{`spec.initContainers[0].resources: Forbidden: non-sidecar init containers with a resize policy of RestartContainer cannot be resized`},
 		},
 		"an ephemeral container is added": {
 			update:   podtest.SetEphemeralContainers(debugger("")),
@@ -761,7 +771,6 @@ func TestValidatePodDynamicUpdate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.KubeletAllocatedPodsEndpoint, true)
 			featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.DynamicContainers, true)
-			featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.InPlacePodVerticalScalingInitContainers, !tc.noInitContainerResize)
 			noop := func(*core.Pod) {}
 			if tc.old == nil {
 				tc.old = noop
@@ -775,6 +784,7 @@ func TestValidatePodDynamicUpdate(t *testing.T) {
 			before := newPod.DeepCopy()
 
 			addedOpts := PodValidationOptions{
+				AllowSidecarResizePolicy:                       true,
 				PodLevelResourcesEnabled:                       true,
 				InPlacePodLevelResourcesVerticalScalingEnabled: true,
 			}
