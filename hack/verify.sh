@@ -41,7 +41,7 @@ run_shellcheck() {
     echo "skipped: shellcheck is not installed"
     return
   fi
-  scripts | xargs -0 --no-run-if-empty shellcheck --external-sources
+  scripts | xargs -0 --no-run-if-empty shellcheck --shell=bash --external-sources
 }
 
 check "overlay" go run ./hack/tree verify

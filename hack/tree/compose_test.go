@@ -369,10 +369,13 @@ func TestComposeIgnoresTheCallersGit(t *testing.T) {
 // compose must arrive at the right tree without help.
 func TestComposeSurvivesKill(t *testing.T) {
 	h := newHouse(t, fakeModules())
-	seed := uint64(time.Now().UnixNano())
-	random := rand.New(rand.NewPCG(seed, 0))
-	t.Logf("seed %d", seed)
-	const rounds = 15
+	// How long a compose takes here decides when it can be killed.
+	start := time.Now()
+	if err := h.composeProcess().Run(); err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(start)
+	const rounds = 12
 	killed := 0
 	for round := range rounds {
 		if round%5 == 0 { // now and then from nothing
@@ -390,7 +393,7 @@ func TestComposeSurvivesKill(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Duration(random.IntN(120)) * time.Millisecond)
+		time.Sleep(rand.N(took))
 		if cmd.Process.Kill() == nil && cmd.Wait() != nil {
 			killed++
 		}

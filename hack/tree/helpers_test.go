@@ -26,6 +26,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -108,9 +109,19 @@ type house struct {
 // newHouse makes a repository without an overlay, from the given modules.
 func newHouse(t *testing.T, modules map[string]map[string]string) *house {
 	t.Helper()
-	dir := t.TempDir()
+	return build(t, t.TempDir(), modules)
+}
+
+// at is the house in a folder.
+func at(t *testing.T, dir string) *house {
 	h := &house{T: t, modules: filepath.Join(dir, "modules"), output: &bytes.Buffer{}}
 	h.workspace = &workspace{root: filepath.Join(dir, "house"), fetch: fetchFrom(h.modules), out: h.output}
+	return h
+}
+
+func build(t *testing.T, dir string, modules map[string]map[string]string) *house {
+	t.Helper()
+	h := at(t, dir)
 	h.write(".gitignore", "/_output/\n*.ignored\n")
 	if _, err := gitAt(h.root).run("init", "--quiet"); err != nil {
 		t.Fatal(err)
@@ -281,19 +292,35 @@ func (h *house) wantLines(got []string, want ...string) {
 	}
 }
 
+// model is where the first withOverlay makes what the others copy: most tests begin with it, and git is not fast.
+var model struct {
+	sync.Mutex
+	dir  string
+	made bool
+}
+
 // withOverlay is a house with one of everything in its overlay, composed and with headers filled in.
 func withOverlay(t *testing.T) *house {
 	t.Helper()
-	h := newHouse(t, fakeModules())
-	h.must(h.compose)
-	h.replace("pkg/numbers.go", "v10 = 10", "v10 = 1000")
-	h.replace("pkg/zz_generated.deepcopy.go", "package numbers\n", "package numbers\n\nvar generated = 1\n")
-	h.edit("pkg/dynamic/dynamic.go", license+"package dynamic\n")
-	h.edit("pkg/dynamic/dynamic_test.go", license+"package dynamic\n")
-	h.edit("staging/src/k8s.io/api/core/v1/dynamic.go", license+"package v1\n")
-	h.must(h.save)
-	h.fillHeaders()
-	return h
+	model.Lock()
+	defer model.Unlock()
+	if !model.made {
+		h := build(t, model.dir, fakeModules())
+		h.must(h.compose)
+		h.replace("pkg/numbers.go", "v10 = 10", "v10 = 1000")
+		h.replace("pkg/zz_generated.deepcopy.go", "package numbers\n", "package numbers\n\nvar generated = 1\n")
+		h.edit("pkg/dynamic/dynamic.go", license+"package dynamic\n")
+		h.edit("pkg/dynamic/dynamic_test.go", license+"package dynamic\n")
+		h.edit("staging/src/k8s.io/api/core/v1/dynamic.go", license+"package v1\n")
+		h.must(h.save)
+		h.fillHeaders()
+		model.made = true
+	}
+	dir := t.TempDir()
+	if out, err := exec.Command("cp", "-a", model.dir+"/.", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return at(t, dir)
 }
 
 // fillHeaders does what the author of a patch does by hand.
@@ -321,7 +348,16 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "tree-test-")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+		model.dir = dir
+		return m.Run()
+	}())
 }
 
 // composeProcess is compose in a process of its own.
