@@ -433,8 +433,9 @@ END
 }
 
 ready::kube-scheduler() {
-  "${GO_OUT}/kubectl" --kubeconfig=/dev/null --server="https://127.0.0.1:${SCHEDULER_SECURE_PORT}" \
-    --insecure-skip-tls-verify get --raw=/healthz --request-timeout=5s
+  # With credentials, or kubectl asks for a user name.
+  "${GO_OUT}/kubectl" --kubeconfig=/dev/null --server="https://127.0.0.1:${SCHEDULER_SECURE_PORT}" --insecure-skip-tls-verify \
+    --client-certificate="${CERT_DIR}/admin.crt" --client-key="${CERT_DIR}/admin.key" get --raw=/healthz --request-timeout=5s
 }
 
 # shellcheck disable=SC2086
