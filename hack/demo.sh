@@ -27,9 +27,20 @@ export KUBECONFIG=${KUBECONFIG:-${REPO_ROOT}/_output/cluster/kubeconfig}
 POD=demo
 IMAGE=registry.k8s.io/e2e-test-images/busybox:1.37.0-2
 
-# demo::run prints a command, and runs it.
+# demo::run prints a command as one would type it, and runs it.
 demo::run() {
-  printf '\n\033[1m$ %s\033[0m\n' "$*"
+  local argument bold='' plain=''
+  if [[ -t 1 ]]; then
+    bold=$'\033[1m' plain=$'\033[0m'
+  fi
+  printf '\n%s$' "${bold}"
+  for argument in "$@"; do
+    if [[ ${argument} == *[[:space:]]* ]]; then
+      argument="'${argument//\'/\'\\\'\'}'"
+    fi
+    printf ' %s' "${argument}"
+  done
+  printf '%s\n' "${plain}"
   "$@"
 }
 
@@ -48,9 +59,9 @@ demo::status() {
 {{- end -}}'
 }
 
-# demo::container prints the JSON of a container that counts seconds.
+# demo::container prints the JSON of a container that prints the time.
 demo::container() {
-  printf '{"name": "%s", "image": "%s", "command": ["sh", "-c", "i=0; trap \\"echo bye; exit 0\\" TERM; while true; do echo $((i++)); sleep 1; done"]}' "$1" "${IMAGE}"
+  printf '{"name": "%s", "image": "%s", "command": ["sh", "-c", "while date; do sleep 1; done"]}' "$1" "${IMAGE}"
 }
 
 kubectl delete pod "${POD}" --ignore-not-found --now >/dev/null 2>&1
@@ -59,20 +70,20 @@ kubectl create -f - >/dev/null <<END
 {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "${POD}"}, "spec": {"terminationGracePeriodSeconds": 5, "containers": [$(demo::container main)]}}
 END
 kubectl wait --for=condition=Ready "pod/${POD}" --timeout=60s >/dev/null
-demo::run demo::status
+demo::status
 before=$(kubectl get pod "${POD}" -o jsonpath='{.status.podIP} {.status.containerStatuses[0].containerID} {.status.containerStatuses[0].restartCount}')
 
 demo::say "Add a container to it."
 demo::run kubectl patch pod "${POD}" --subresource=dynamic --patch "{\"spec\": {\"containers\": [$(demo::container added)]}}"
 kubectl wait --for='jsonpath={.status.containerStatuses[?(@.name=="added")].state.running}' "pod/${POD}" --timeout=60s >/dev/null
-demo::run demo::status
+demo::status
 sleep 2
 demo::run kubectl logs "${POD}" -c added
 
 demo::say "Remove it: it is terminated, and its status is kept."
 demo::run kubectl patch pod "${POD}" --subresource=dynamic --patch '{"spec": {"containers": [{"name": "added", "$patch": "delete"}]}}'
 kubectl wait --for='jsonpath={.status.containerStatuses[?(@.name=="added")].state.terminated}' "pod/${POD}" --timeout=60s >/dev/null
-demo::run demo::status
+demo::status
 
 after=$(kubectl get pod "${POD}" -o jsonpath='{.status.podIP} {.status.containerStatuses[?(@.name=="main")].containerID} {.status.containerStatuses[?(@.name=="main")].restartCount}')
 if [[ ${before} != "${after}" ]]; then

@@ -761,7 +761,9 @@ cluster::up() {
   if [[ -f ${SETTINGS_FILE} ]]; then
     dead=$(cluster::dead)
     if [[ -z ${dead} ]]; then
+      # An 'up' that was interrupted may have left these out.
       images::import
+      [[ ${START_MODE} == kubeletonly ]] || cluster::objects
       if (( ${#CHANGED_SETTINGS[@]} > 0 )); then
         log::warn "the cluster was started with another value of: ${CHANGED_SETTINGS[*]}; use 'restart <component>' or 'down' first"
       fi
