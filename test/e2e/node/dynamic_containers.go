@@ -157,12 +157,18 @@ var _ = SIGDescribe("Dynamic Containers", framework.WithFeatureGate(features.Dyn
 		pod = podClient.CreateSync(ctx, pod)
 		node, err := f.ClientSet.CoreV1().Nodes().Get(ctx, pod.Spec.NodeName, metav1.GetOptions{})
 		framework.ExpectNoError(err)
-		allocatable := node.Status.Allocatable[v1.ResourceCPU]
+		// As much as the node has, so that the other pod is in the way.
+		tooMuch := node.Status.Allocatable.Cpu().DeepCopy()
+		tooMuch.Sub(resource.MustParse("10m"))
+		other := dynamicPod("main")
+		other.Spec.NodeName = pod.Spec.NodeName
+		other.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse("10m")}
+		podClient.CreateSync(ctx, other)
 
 		ginkgo.By("adding a container beyond the capacity that is free, with a removal and a new image")
 		updateDynamic(ctx, f, pod.Name, func(pod *v1.Pod) {
 			added := sleepingContainer("new")
-			added.Resources.Requests = v1.ResourceList{v1.ResourceCPU: allocatable}
+			added.Resources.Requests = v1.ResourceList{v1.ResourceCPU: tooMuch}
 			pod.Spec.Containers = []v1.Container{pod.Spec.Containers[0], added}
 			pod.Spec.Containers[0].Image = imageutils.GetE2EImage(imageutils.Agnhost)
 		})
