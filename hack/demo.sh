@@ -50,6 +50,7 @@ demo::say() {
 
 # demo::status prints what must not change, and every container.
 demo::status() {
+  # shellcheck disable=SC2016 # The template's variable, not ours.
   kubectl get pod "${POD}" -o go-template='
 {{- printf "pod %s  phase %s  IP %s\n" .metadata.name .status.phase .status.podIP -}}
 {{- range .status.containerStatuses -}}
@@ -81,6 +82,7 @@ sleep 2
 demo::run kubectl logs "${POD}" -c added
 
 demo::say "Remove it: it is terminated, and its status is kept."
+# shellcheck disable=SC2016 # A directive of strategic merge patches.
 demo::run kubectl patch pod "${POD}" --subresource=dynamic --patch '{"spec": {"containers": [{"name": "added", "$patch": "delete"}]}}'
 kubectl wait --for='jsonpath={.status.containerStatuses[?(@.name=="added")].state.terminated}' "pod/${POD}" --timeout=60s >/dev/null
 demo::status

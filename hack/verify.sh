@@ -18,7 +18,9 @@
 
 set -o errexit -o nounset -o pipefail
 
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=hack/lib/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+cd "${REPO_ROOT}"
 
 failed=()
 
@@ -37,10 +39,7 @@ scripts() {
 }
 
 run_shellcheck() {
-  if ! command -v shellcheck >/dev/null; then
-    echo "skipped: shellcheck is not installed"
-    return
-  fi
+  deps::require shellcheck
   scripts | xargs -0 --no-run-if-empty shellcheck --shell=bash --external-sources
 }
 

@@ -34,7 +34,7 @@ gotest::run() {
   fi
   mkdir -p "${TEST_OUT}"
   log::step "${group} tests of $# packages"
-  cd "${TREE}"
+  cd "${TREE}" || exit
   "${GO_OUT}/gotestsum" --format pkgname --format-hide-empty-pkg --junitfile "${TEST_OUT}/${group}.xml" -- \
     -timeout 20m "$@"
 }

@@ -161,12 +161,10 @@ host::our_chains() {
     # The chains above the CNI plugins' per-pod chains belong to all networks:
     # ours only if nobody else has rules in them.
     for command in iptables ip6tables; do
-      for table in nat; do
-        "${command}-save" -t "${table}" 2>/dev/null | awk -v p="${command} ${table}" -v n="${NETWORK_NAME}" '
-          /^:CNI-HOSTPORT-/ { sub(/^:/, "", $1); top[$1] = 1 }
-          /^-A CNI-HOSTPORT-DNAT / && !index($0, "name: \\\"" n "\\\"") { foreign = 1 }
-          END { if (!foreign) for (c in top) print p, c }'
-      done
+      "${command}-save" -t nat 2>/dev/null | awk -v p="${command} nat" -v n="${NETWORK_NAME}" '
+        /^:CNI-HOSTPORT-/ { sub(/^:/, "", $1); top[$1] = 1 }
+        /^-A CNI-HOSTPORT-DNAT / && !index($0, "name: \\\"" n "\\\"") { foreign = 1 }
+        END { if (!foreign) for (c in top) print p, c }'
     done
   } | sort -u | grep -vxF -f "${BEFORE_DIR}/chains" || true
 }
@@ -177,17 +175,17 @@ host::remove_chains() {
   local command table ours
   for command in iptables ip6tables; do
     for table in filter nat mangle; do
-      ours=$(host::our_chains | sed -n "s/^${command} ${table} //p")
-      [[ -n ${ours} ]] || continue
+      mapfile -t ours < <(host::our_chains | sed -n "s/^${command} ${table} //p")
+      (( ${#ours[@]} > 0 )) || continue
       {
         echo "*${table}"
-        sed 's/.*/:& - [0:0]/' <<<"${ours}"
-        "${command}-save" -t "${table}" 2>/dev/null | awk -v ours="${ours}" '
-          BEGIN { split(ours, list, "\n"); for (i in list) our[list[i]] = 1 }
+        printf ':%s - [0:0]\n' "${ours[@]}"
+        "${command}-save" -t "${table}" 2>/dev/null | awk -v ours="${ours[*]}" '
+          BEGIN { split(ours, list, " "); for (i in list) our[list[i]] = 1 }
           /^-A / && !($2 in our) {
             for (i = 3; i < NF; i++) if ($i == "-j" && ($(i+1) in our)) { sub(/^-A/, "-D"); print; break }
           }'
-        sed 's/^/-X /' <<<"${ours}"
+        printf -- '-X %s\n' "${ours[@]}"
         echo COMMIT
       } | "${command}-restore" --noflush 2>/dev/null || return 1
     done
