@@ -179,10 +179,16 @@ var _ = SIGDescribe("Dynamic Containers", framework.WithFeatureGate(features.Dyn
 		gomega.Expect(podutil.IsPodReady(pending)).To(gomega.BeTrueBecause("an unallocated container does not count"))
 		_, condition := podutil.GetPodCondition(&pending.Status, v1.PodResizePending)
 		gomega.Expect(condition).ToNot(gomega.BeNil(), "condition PodResizePending")
-		gomega.Consistently(ctx, func(ctx context.Context) []string {
-			allocated := getAllocatedPod(ctx, f, pod.Spec.NodeName, pod.Namespace, pod.Name)
-			return []string{allocated.Spec.Containers[0].Image, allocated.Spec.Containers[1].Name}
-		}).WithTimeout(5 * time.Second).Should(gomega.Equal([]string{imageutils.GetE2EImage(imageutils.BusyBox), "old"}))
+		gomega.Consistently(ctx, func(g gomega.Gomega, ctx context.Context) {
+			pod, err := podClient.Get(ctx, pod.Name, metav1.GetOptions{})
+			g.Expect(err).NotTo(gomega.HaveOccurred())
+			for _, name := range []string{"main", "old"} {
+				s, _ := podutil.GetContainerStatus(pod.Status.ContainerStatuses, name)
+				g.Expect(s.State.Running).ToNot(gomega.BeNil(), "container %s must go on", name)
+				g.Expect(s.RestartCount).To(gomega.BeZero(), "container %s must not be restarted", name)
+				g.Expect(s.Image).To(gomega.Equal(imageutils.GetE2EImage(imageutils.BusyBox)), "container %s must keep its image", name)
+			}
+		}).WithTimeout(5 * time.Second).Should(gomega.Succeed())
 
 		ginkgo.By("shrinking the added container to fit")
 		updateDynamic(ctx, f, pod.Name, func(pod *v1.Pod) {
