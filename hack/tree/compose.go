@@ -60,12 +60,13 @@ func (w *workspace) compose() error {
 	if err != nil {
 		return err
 	}
-	o, err := readOverlay(w.root, t.git)
-	if err != nil {
-		return err
+	o, readErr := readOverlay(w.root, t.git)
+	if o == nil {
+		return readErr
 	}
+	// What could be read is tried even if not all could be, so that every file that does not fit is named.
 	commit, err := t.build(upstream, o)
-	if err != nil {
+	if err := errors.Join(readErr, err); err != nil {
 		return err
 	}
 	what := fmt.Sprintf("upstream %s, %d patches, %d files of ours", pins.release(), len(o.patches), len(o.files))
@@ -135,18 +136,17 @@ func (t *tree) build(upstream string, o *overlay) (string, error) {
 	if len(apply) > 0 {
 		if err := g.apply(patches.String()); err != nil {
 			// Once more one by one, to name the file of each patch that fails. This is slow, but rare.
-			for _, p := range apply {
-				if err := g.apply(p.diff); err != nil {
+			apply = slices.DeleteFunc(apply, func(p *patch) bool {
+				err := g.apply(p.diff)
+				if err != nil {
 					errs = append(errs, corrupt(p, err.Error()))
 				}
-			}
+				return err != nil
+			})
 		}
 	}
 	if _, err := g.pipe(strings.NewReader(add.String()), "update-index", "--add", "-z", "--index-info"); err != nil {
 		return "", errors.Join(append(errs, err)...)
-	}
-	if len(errs) > 0 {
-		return "", errors.Join(errs...)
 	}
 
 	id, err := g.writeTree()

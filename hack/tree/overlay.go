@@ -48,7 +48,7 @@ type overlay struct {
 
 // readOverlay reads the overlay in root: all that git tracks there or would track, since a forgotten 'git add' should
 // not make the tree differ from what is in the folder. The content of files goes into the repository g. The error lists
-// every file that cannot be read.
+// every file that cannot be read; the overlay then lacks those.
 func readOverlay(root string, g git) (*overlay, error) {
 	listing, err := gitAt(root).run(append([]string{"ls-files", "-z", "--cached", "--others", "--exclude-standard", "--"}, overlayFolders...)...)
 	if err != nil {
