@@ -32,7 +32,7 @@ GO_OUT=${GO_OUT:-${REPO_ROOT}/_output/bin}
 TEST_OUT=${TEST_OUT:-${REPO_ROOT}/_output/test}
 KUBECONFIG=${KUBECONFIG:-${REPO_ROOT}/_output/cluster/kubeconfig}
 KNOWN_FAILURES=${REPO_ROOT}/hack/e2e-known-failures.txt
-FOCUS=${1:-'Dynamic Containers|Pod InPlace Resize|Ephemeral Containers|Pod Allocated Endpoint'}
+FOCUS=${1:-'\[sig-node\] (Dynamic Containers|Pod InPlace Resize|Ephemeral Containers|Pod Allocated Endpoint)'}
 
 for binary in e2e.test ginkgo kubectl; do
   if [[ ! -x ${GO_OUT}/${binary} ]]; then
