@@ -42,6 +42,7 @@ for group in unit integration e2e; do
   report=${TEST_OUT}/${group}.xml
   # The e2e suite lists the specs that were not selected, too, as skipped in no time.
   unselected=$(grep -cs '<testcase [^>]* status="skipped" time="0">' "${report}" || true)
+  unselected=${unselected:-0}
   all=$(( $(test::count "${report}" tests) - unselected ))
   skip=$(( $(test::count "${report}" skipped) - unselected ))
   fail=$(( $(test::count "${report}" failures) + $(test::count "${report}" errors) ))
