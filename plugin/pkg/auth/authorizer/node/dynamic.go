@@ -17,9 +17,17 @@ limitations under the License.
 package node
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 )
+
+// maxRemovedContainers is the number of removed containers per pod that are
+// remembered. More are only there if containers come and go while the node does
+// not report; it then loses access to what the oldest ones refer to.
+const maxRemovedContainers = 100
 
 // removedContainers remembers the containers that were removed from the spec of
 // pods and may still run. A node must keep access to what they refer to until
@@ -27,66 +35,78 @@ import (
 // only when the node has allocated it.
 //
 // What was removed before this process started is not known to it, as nothing in
-// the API has the spec of a removed container.
+// the API has the spec of a removed container: the node has no access then.
 //
 // It is not safe for concurrent use: pod events arrive one at a time.
 type removedContainers struct {
-	byPod map[types.UID]map[string]removedContainer
+	byPod map[types.UID][]removedContainer
 }
 
 type removedContainer struct {
-	corev1.Container
+	name string
+	// env and envFrom are all in a container that refers to other objects.
+	env     []corev1.EnvVar
+	envFrom []corev1.EnvFromSource
 	// generation is the first generation of the pod without the container.
 	generation int64
+	// containerID is the last one known before the removal, empty if there was none.
+	containerID string
 }
 
 // observe records an update to a pod. It returns true if the references of the
-// pod may have changed: if a container was added to or removed from the spec, or
-// if one that was removed before is gone now.
+// pod may have changed: if a container that has some was added to or removed from
+// the spec, or if one that was removed before is gone now.
 func (r *removedContainers) observe(oldPod, pod *corev1.Pod) bool {
 	if oldPod.UID != pod.UID {
 		r.forget(oldPod)
 		return true
 	}
-	names := make(map[string]bool, len(pod.Spec.Containers))
-	for i := range pod.Spec.Containers {
-		names[pod.Spec.Containers[i].Name] = true
-	}
+	known := len(r.byPod[pod.UID])
+	removed := slices.DeleteFunc(r.byPod[pod.UID], func(c removedContainer) bool { return c.isGone(pod) })
+	changed := len(removed) != known
 
-	changed := false
-	for name, removed := range r.byPod[pod.UID] {
-		if names[name] || removed.isGone(pod) {
+	if oldPod.Generation != pod.Generation {
+		added := make(map[string]*corev1.Container, len(pod.Spec.Containers))
+		for i := range pod.Spec.Containers {
+			if c := &pod.Spec.Containers[i]; hasReferences(c) {
+				added[c.Name] = c
+			}
+		}
+		for i := range oldPod.Spec.Containers {
+			old := &oldPod.Spec.Containers[i]
+			if !hasReferences(old) {
+				continue
+			}
+			// A container cannot change what it refers to, so another one of the same name is another
+			// container. In between, there was an update without it, which this process did not see.
+			if c := added[old.Name]; c != nil && apiequality.Semantic.DeepEqual(c.Env, old.Env) && apiequality.Semantic.DeepEqual(c.EnvFrom, old.EnvFrom) {
+				delete(added, old.Name)
+				continue
+			}
 			changed = true
-			delete(r.byPod[pod.UID], name)
+			c := removedContainer{name: old.Name, env: old.Env, envFrom: old.EnvFrom, generation: pod.Generation}
+			if status := containerStatus(oldPod, old.Name); status != nil {
+				c.containerID = status.ContainerID
+			}
+			if !c.isGone(pod) {
+				removed = append(removed, c)
+			}
 		}
+		changed = changed || len(added) > 0
 	}
-	if len(r.byPod[pod.UID]) == 0 {
+
+	if excess := len(removed) - maxRemovedContainers; excess > 0 {
+		removed = slices.Delete(removed, 0, excess)
+	}
+	if len(removed) == 0 {
 		r.forget(pod)
+		return changed
 	}
-
-	for i := range oldPod.Spec.Containers {
-		old := &oldPod.Spec.Containers[i]
-		if names[old.Name] {
-			delete(names, old.Name)
-			continue
-		}
-		changed = true
-		if removed := (removedContainer{Container: *old, generation: pod.Generation}); !removed.isGone(pod) {
-			r.add(pod.UID, removed)
-		}
-	}
-	// The names that are left were added.
-	return changed || len(names) > 0
-}
-
-func (r *removedContainers) add(uid types.UID, removed removedContainer) {
 	if r.byPod == nil {
-		r.byPod = make(map[types.UID]map[string]removedContainer)
+		r.byPod = make(map[types.UID][]removedContainer)
 	}
-	if r.byPod[uid] == nil {
-		r.byPod[uid] = make(map[string]removedContainer)
-	}
-	r.byPod[uid][removed.Name] = removed
+	r.byPod[pod.UID] = removed
+	return changed
 }
 
 // forget drops everything that is known about a pod.
@@ -102,9 +122,9 @@ func (r *removedContainers) addTo(pod *corev1.Pod) *corev1.Pod {
 		return pod
 	}
 	result := *pod
-	result.Spec.Containers = append([]corev1.Container{}, pod.Spec.Containers...)
+	result.Spec.Containers = slices.Clone(pod.Spec.Containers)
 	for _, c := range removed {
-		result.Spec.Containers = append(result.Spec.Containers, c.Container)
+		result.Spec.Containers = append(result.Spec.Containers, corev1.Container{Name: c.name, Env: c.env, EnvFrom: c.envFrom})
 	}
 	return &result
 }
@@ -123,10 +143,27 @@ func (c *removedContainer) isGone(pod *corev1.Pod) bool {
 			return false
 		}
 	}
+	status := containerStatus(pod, c.name)
+	if status == nil || status.State.Terminated != nil {
+		return true
+	}
+	// The status may be that of the next container of this name.
+	hasSuccessor := slices.ContainsFunc(pod.Spec.Containers, func(other corev1.Container) bool { return other.Name == c.name })
+	return hasSuccessor && (status.State.Running == nil || status.ContainerID != c.containerID)
+}
+
+// hasReferences returns true if the container gives access to objects beyond what the pod does.
+func hasReferences(c *corev1.Container) bool {
+	return len(c.EnvFrom) > 0 || slices.ContainsFunc(c.Env, func(env corev1.EnvVar) bool {
+		return env.ValueFrom != nil && (env.ValueFrom.SecretKeyRef != nil || env.ValueFrom.ConfigMapKeyRef != nil)
+	})
+}
+
+func containerStatus(pod *corev1.Pod, name string) *corev1.ContainerStatus {
 	for i := range pod.Status.ContainerStatuses {
-		if status := &pod.Status.ContainerStatuses[i]; status.Name == c.Name && status.State.Terminated == nil {
-			return false
+		if pod.Status.ContainerStatuses[i].Name == name {
+			return &pod.Status.ContainerStatuses[i]
 		}
 	}
-	return true
+	return nil
 }
