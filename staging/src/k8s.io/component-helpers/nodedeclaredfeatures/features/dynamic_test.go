@@ -32,6 +32,10 @@ func TestFeaturesOfAddedContainers(t *testing.T) {
 	mountOptions := v1.Container{Name: "new", VolumeMounts: []v1.VolumeMount{{Name: "v", BindMountOptions: []string{"noexec"}}}}
 	plain := v1.Container{Name: "main"}
 	init := v1.Container{Name: "init"}
+	named := func(name string, c v1.Container) v1.Container {
+		c.Name = name
+		return c
+	}
 	const dynamic = "DynamicContainers"
 
 	tests := map[string]struct {
@@ -57,6 +61,21 @@ func TestFeaturesOfAddedContainers(t *testing.T) {
 			old:  v1.PodSpec{Containers: []v1.Container{plain}},
 			new:  v1.PodSpec{Containers: []v1.Container{plain, mountOptions}},
 			want: []string{dynamic, "VolumeBindMountOptions"},
+		},
+		"another container that restarts all others is added": {
+			old:  v1.PodSpec{Containers: []v1.Container{named("main", restartAll)}},
+			new:  v1.PodSpec{Containers: []v1.Container{named("main", restartAll), restartAll}},
+			want: []string{dynamic, "RestartAllContainersOnContainerExits"},
+		},
+		"a container with mount options is replaced by another": {
+			old:  v1.PodSpec{Containers: []v1.Container{plain, named("old", mountOptions)}},
+			new:  v1.PodSpec{Containers: []v1.Container{plain, mountOptions}},
+			want: []string{dynamic, "VolumeBindMountOptions"},
+		},
+		"a plain container is added to a pod that uses everything": {
+			old:  v1.PodSpec{Containers: []v1.Container{named("a", restartAll), named("b", mountOptions)}},
+			new:  v1.PodSpec{Containers: []v1.Container{named("a", restartAll), named("b", mountOptions), plain}},
+			want: []string{dynamic},
 		},
 		"nothing changes in a pod that uses everything": {
 			old: v1.PodSpec{Containers: []v1.Container{plain, restartAll, mountOptions}},
