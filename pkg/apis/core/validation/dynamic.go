@@ -80,6 +80,18 @@ func (c ContainerChanges) Any() bool {
 	return len(c.Added) > 0 || len(c.Removed) > 0
 }
 
+// validateNoContainerChanges tests that an update which did not come through
+// pods/dynamic adds and removes no main containers, to say where that can be
+// done. With the feature off it finds nothing, and leaves such updates to the
+// checks that were always there.
+func validateNoContainerChanges(newPod, oldPod *core.Pod, path *field.Path) field.ErrorList {
+	if !utilfeature.DefaultFeatureGate.Enabled(features.DynamicContainers) || !DiffContainers(&newPod.Spec, &oldPod.Spec).Any() {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(path, "pod updates may not add or remove containers, unless they are made through the "+
+		"pods/dynamic subresource: with kubectl, use edit, patch, replace or apply --server-side with --subresource=dynamic")}
+}
+
 // ValidatePodDynamicUpdate tests that an update through the pods/dynamic
 // subresource is valid. Such an update may add and remove main containers, and
 // change what the main resource and pods/resize may change; everything else is
