@@ -1,0 +1,25 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package kubelet
+
+import "k8s.io/apimachinery/pkg/types"
+
+// TranslatePodUID returns the UID of the static pod if podUID is that of its mirror pod, and
+// podUID otherwise.
+func (kl *Kubelet) TranslatePodUID(podUID types.UID) types.UID {
+	return types.UID(kl.podManager.TranslatePodUID(podUID))
+}
