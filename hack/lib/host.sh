@@ -205,6 +205,12 @@ host::interfaces() {
   ip -4 -o addr show to "$(host::first_address "${CLUSTER_CIDR}")/32" 2>/dev/null | awk '{ print $2 }'
 }
 
+# host::cni_results prints what libcni keeps about the networks of our pods,
+# the loopback network among them.
+host::cni_results() {
+  grep -lsF "\"netns\":\"${CLUSTER_DIR}/" /var/lib/cni/results/* || true
+}
+
 # host::first_address prints the first usable address of an IPv4 range.
 host::first_address() {
   local network=${1%/*}
@@ -284,7 +290,7 @@ host::clean() {
     # shellcheck disable=SC2086 # Two words.
     nft delete ${table} || true
   done < <(host::nft_tables)
-  rm -f "/var/lib/cni/results/${NETWORK_NAME}-"*
+  host::cni_results | xargs -r rm -f
   while read -r path; do
     case "${path}" in
       # Somebody else may have begun to use these since.
@@ -311,6 +317,7 @@ host::leftovers() {
   [[ -d ${BEFORE_DIR} ]] || return 0
   host::our_chains | sed 's/^/chain /'
   host::nft_tables | sed 's/^/nft /'
+  host::cni_results | sed 's/^/path /'
   local path
   while read -r path; do
     if [[ ${path} != /var/lib/cni && ${path} != /var/run/netns && -e ${path} ]]; then
