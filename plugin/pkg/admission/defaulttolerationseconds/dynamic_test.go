@@ -1,0 +1,48 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package defaulttolerationseconds
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/admission"
+	admissiontesting "k8s.io/apiserver/pkg/admission/testing"
+	api "k8s.io/kubernetes/pkg/apis/core"
+)
+
+// A client that replaces the pod without the tolerations which were added to it must not be refused for that.
+func TestDynamicUpdateKeepsDefaultTolerations(t *testing.T) {
+	handler, err := newHandlerForTest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	oldPod := &api.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns"},
+		Spec:       api.PodSpec{Tolerations: []api.Toleration{handler.notReadyToleration, handler.unreachableToleration}},
+	}
+	pod := &api.Pod{ObjectMeta: oldPod.ObjectMeta}
+	attr := admission.NewAttributesRecord(pod, oldPod, api.Kind("Pod").WithVersion("version"), "ns", "p",
+		api.Resource("pods").WithVersion("version"), "dynamic", admission.Update, &metav1.UpdateOptions{}, false, nil)
+	if err := admissiontesting.WithReinvocationTesting(t, handler).Admit(t.Context(), attr, nil); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(oldPod.Spec.Tolerations, pod.Spec.Tolerations); diff != "" {
+		t.Errorf("unexpected tolerations (-want +got):\n%s", diff)
+	}
+}
