@@ -52,7 +52,13 @@ const (
 )
 
 // startDynamicServer starts an API server with the gate on or off and with the two nodes.
-func startDynamicServer(t *testing.T, enabled bool, flags ...string) (*clientset.Clientset, *rest.Config) {
+func startDynamicServer(t testing.TB, enabled bool, flags ...string) (*clientset.Clientset, *rest.Config) {
+	t.Helper()
+	return startDynamicServerWithFlags(t, enabled, append(framework.DefaultTestServerFlags(), flags...))
+}
+
+// startDynamicServerWithFlags is startDynamicServer without the flags that integration tests usually have.
+func startDynamicServerWithFlags(t testing.TB, enabled bool, flags []string) (*clientset.Clientset, *rest.Config) {
 	t.Helper()
 	featuregatetesting.SetFeatureGatesDuringTest(t, utilfeature.DefaultFeatureGate, featuregatetesting.FeatureOverrides{
 		features.InPlacePodVerticalScaling:    true,
@@ -60,7 +66,7 @@ func startDynamicServer(t *testing.T, enabled bool, flags ...string) (*clientset
 		features.KubeletAllocatedPodsEndpoint: true,
 		features.DynamicContainers:            enabled,
 	})
-	server := kubeapiservertesting.StartTestServerOrDie(t, nil, append(framework.DefaultTestServerFlags(), flags...), framework.SharedEtcd())
+	server := kubeapiservertesting.StartTestServerOrDie(t, nil, flags, framework.SharedEtcd())
 	t.Cleanup(server.TearDownFn)
 	client := clientset.NewForConfigOrDie(server.ClientConfig)
 	for name, declared := range map[string][]string{dynamicNode: {dynamiccontainers.Feature.Name()}, staticNode: nil} {
@@ -82,16 +88,24 @@ func startDynamicServer(t *testing.T, enabled bool, flags ...string) (*clientset
 }
 
 // createRunningPod creates a pod with containers "a" and "b" on the node, as a kubelet reports it once it runs.
-func createRunningPod(t *testing.T, client clientset.Interface, namespace, node string) *v1.Pod {
+func createRunningPod(t testing.TB, client clientset.Interface, namespace, node string) *v1.Pod {
+	t.Helper()
+	return createRunningPodWith(t, client, namespace, node, func(*v1.Pod) {})
+}
+
+// createRunningPodWith is createRunningPod for a pod that is changed before it is created.
+func createRunningPodWith(t testing.TB, client clientset.Interface, namespace, node string, change func(*v1.Pod)) *v1.Pod {
 	t.Helper()
 	pods := client.CoreV1().Pods(namespace)
-	pod, err := pods.Create(t.Context(), &v1.Pod{
+	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "dynamic-"},
 		Spec: v1.PodSpec{
 			NodeName:   node,
 			Containers: []v1.Container{{Name: "a", Image: "image"}, {Name: "b", Image: "image"}},
 		},
-	}, metav1.CreateOptions{})
+	}
+	change(pod)
+	pod, err := pods.Create(t.Context(), pod, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
