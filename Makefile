@@ -55,6 +55,10 @@ test-integration: tree ## Integration tests with a real etcd and kube-apiserver
 test-e2e: build ## E2e specs on the local cluster; FOCUS=<regexp> selects them
 	@hack/test-e2e.sh $(if $(FOCUS),'$(FOCUS)')
 
+.PHONY: verify-codegen
+verify-codegen: build ## Check that generated files are what upstream's generators write
+	@hack/verify-codegen.sh
+
 .PHONY: verify
 verify: ## Check patches, headers, the round trip and our own tools; print the line budget
 	@hack/verify.sh
