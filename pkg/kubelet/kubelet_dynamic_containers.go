@@ -84,6 +84,7 @@ func (kl *Kubelet) addDynamicContainerStatuses(ctx context.Context, allocatedPod
 	if !allocation.AllocatesPodSpec(allocatedPod) {
 		return
 	}
+	kl.allocationManager.ObserveContainers(podStatus)
 
 	unallocated := kl.unallocatedContainers(allocatedPod)
 	reported, _ := removedContainers(allocatedPod, podStatus)

@@ -1,5 +1,5 @@
 /*
-Copyright 2026 The Kubernetes Authors.
+Copyright The Kubernetes Authors.
 
 Licensed under the Apache License, Version 2.0 (the "License");
 you may not use this file except in compliance with the License.
@@ -18,8 +18,15 @@ package allocation
 
 import (
 	"context"
+	"maps"
+	"os"
+	"path/filepath"
 	goruntime "runtime"
+	"slices"
+	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/assert"
@@ -28,10 +35,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/tools/record"
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
+	"k8s.io/klog/v2"
+	klogtesting "k8s.io/klog/v2/ktesting"
 	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/kubelet/allocation/state"
+	"k8s.io/kubernetes/pkg/kubelet/cm"
+	"k8s.io/kubernetes/pkg/kubelet/config"
 	containertest "k8s.io/kubernetes/pkg/kubelet/container/testing"
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 	kubetypes "k8s.io/kubernetes/pkg/kubelet/types"
@@ -146,6 +159,15 @@ func TestUpdatePodFromAllocationWithDynamicContainers(t *testing.T) {
 			wantInit:    "init:2",
 			wantUpdated: true,
 		},
+		"record of a kubelet without the feature: what it does not name but runs": {
+			mutateRecord: func(info *state.PodResourceInfo) { info.AllocatedSpec = nil },
+			mutateDesired: func(pod *v1.Pod) {
+				pod.Spec.Containers = append(pod.Spec.Containers, container("runs", "r:1", ""), container("new", "n:1", ""))
+				pod.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "runs", ContainerID: "containerd://1"}, {Name: "new"}}
+			},
+			want:        append(slices.Clone(allocated.Spec.Containers), container("runs", "r:1", "")),
+			wantUpdated: true,
+		},
 		"record of a kubelet without the feature: nothing it names is left": {
 			mutateRecord: func(info *state.PodResourceInfo) { info.AllocatedSpec = nil },
 			mutateDesired: func(pod *v1.Pod) {
@@ -196,11 +218,10 @@ func TestUpdatePodFromAllocationWithDynamicContainers(t *testing.T) {
 }
 
 // refusingHandler refuses every pod, as under pressure on the node.
-type refusingHandler struct{ asked int }
+type refusingHandler struct{ reason string }
 
 func (h *refusingHandler) Admit(context.Context, *lifecycle.PodAdmitAttributes) lifecycle.PodAdmitResult {
-	h.asked++
-	return lifecycle.PodAdmitResult{Reason: "NodeUnderPressure", Message: "no"}
+	return lifecycle.PodAdmitResult{Reason: h.reason, Message: "no"}
 }
 
 func TestAllocateDynamicContainers(t *testing.T) {
@@ -214,27 +235,103 @@ func TestAllocateDynamicContainers(t *testing.T) {
 	removed := func(pod *v1.Pod) { pod.Spec.Containers = pod.Spec.Containers[:1] }
 	newImage := func(pod *v1.Pod) { pod.Spec.Containers[0].Image = "main:2" }
 
+	resized := func(cpu string) func(*v1.Pod) {
+		return func(pod *v1.Pod) {
+			pod.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)}
+		}
+	}
+	// replaced has the name of a container of the pod, and is another one.
+	replaced := func(pod *v1.Pod) { pod.Spec.Containers[1].Command = []string{"other"} }
+	stillRuns := func(name, cpu string) func(*v1.Pod) {
+		return func(pod *v1.Pod) {
+			pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, v1.ContainerStatus{
+				Name: name, State: v1.ContainerState{Running: &v1.ContainerStateRunning{}},
+				AllocatedResources: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)},
+			})
+		}
+	}
+	static := &cm.NodeConfig{CPUManagerPolicy: "static"}
+	guaranteed := func(pod *v1.Pod) { pod.Status.QOSClass = v1.PodQOSGuaranteed }
+
 	for name, tc := range map[string]struct {
 		update        []func(*v1.Pod)
 		underPressure bool
-		swap          kubetypes.SwapBehavior
+		refuse        string
+		swap          map[string]kubetypes.SwapBehavior
+		nodeConfig    *cm.NodeConfig
 		// wantPending is the reason of the PodResizePending condition. The pod is allocated without one.
-		wantPending    string
+		wantPending string
+		// wantMessage is what the message of that condition contains.
+		wantMessage    []string
 		wantInProgress bool
 		wantUntouched  bool
 	}{
-		"added container":                            {update: []func(*v1.Pod){added("")}, wantInProgress: true},
-		"added container with resources that fit":    {update: []func(*v1.Pod){added("1")}, wantInProgress: true},
-		"added container that does not fit now":      {update: []func(*v1.Pod){added("3500m")}, wantPending: v1.PodReasonDeferred},
-		"nothing of an update that does not fit":     {update: []func(*v1.Pod){removed, newImage, added("3500m")}, wantPending: v1.PodReasonDeferred},
-		"swap of containers that fits":               {update: []func(*v1.Pod){removed, newImage, added("2")}, wantInProgress: true},
-		"removed container":                          {update: []func(*v1.Pod){removed}, wantInProgress: true},
-		"removed container, node under pressure":     {update: []func(*v1.Pod){removed}, underPressure: true, wantInProgress: true},
-		"changed image":                              {update: []func(*v1.Pod){newImage}},
-		"changed image, node under pressure":         {update: []func(*v1.Pod){newImage}, underPressure: true},
-		"changed image and removed, under pressure":  {update: []func(*v1.Pod){newImage, removed}, underPressure: true, wantInProgress: true},
-		"added container, node under pressure":       {update: []func(*v1.Pod){added("")}, underPressure: true, wantPending: v1.PodReasonDeferred},
-		"added container in a pod that may use swap": {update: []func(*v1.Pod){added("")}, swap: kubetypes.LimitedSwap, wantPending: v1.PodReasonInfeasible},
+		"added container":                         {update: []func(*v1.Pod){added("")}, wantInProgress: true},
+		"added container with resources that fit": {update: []func(*v1.Pod){added("1")}, wantInProgress: true},
+		"added container that does not fit now": {
+			update: []func(*v1.Pod){added("1800m")}, wantPending: v1.PodReasonDeferred,
+			wantMessage: []string{"resource: cpu, requested: 3800, used: 500, capacity: 4000", `added container "new": cpu 1800m`},
+		},
+		"added container that never fits": {
+			update: []func(*v1.Pod){added("2500m")}, wantPending: v1.PodReasonInfeasible,
+			wantMessage: []string{"resource: cpu, requested: 4500", "capacity: 4000", `added container "new": cpu 2500m`},
+		},
+		"nothing of an update that does not fit": {
+			update: []func(*v1.Pod){removed, newImage, added("1800m")}, wantPending: v1.PodReasonDeferred,
+			wantMessage: []string{`added container "new": cpu 1800m`, `removed container "w": cpu 1 until it has stopped`},
+		},
+		"swap of containers that fits": {update: []func(*v1.Pod){removed, newImage, added("1")}, wantInProgress: true},
+		"swap of containers that fits only once the removed one has stopped": {
+			update: []func(*v1.Pod){removed, added("1700m")}, wantPending: v1.PodReasonDeferred,
+			wantMessage: []string{"requested: 3700"},
+		},
+		"added container that fits only once one removed before has stopped": {
+			update: []func(*v1.Pod){added("1"), stillRuns("gone", "1")}, wantPending: v1.PodReasonDeferred,
+			wantMessage: []string{"requested: 4000", `container "gone" that is being stopped: cpu 1`},
+		},
+		"removed container":                         {update: []func(*v1.Pod){removed}, wantInProgress: true},
+		"removed container, node under pressure":    {update: []func(*v1.Pod){removed}, underPressure: true, wantInProgress: true},
+		"changed image":                             {update: []func(*v1.Pod){newImage}},
+		"changed image, node under pressure":        {update: []func(*v1.Pod){newImage}, underPressure: true},
+		"changed image and removed, under pressure": {update: []func(*v1.Pod){newImage, removed}, underPressure: true, wantInProgress: true},
+		"smaller, node under pressure":              {update: []func(*v1.Pod){resized("500m")}, underPressure: true, wantInProgress: true},
+		"larger, node under pressure": {
+			update: []func(*v1.Pod){resized("1100m")}, underPressure: true, wantPending: v1.PodReasonDeferred,
+			wantMessage: []string{`container "main": cpu 1100m, allocated cpu 1`},
+		},
+		"removed and larger in its place, node under pressure": {
+			update: []func(*v1.Pod){resized("2"), removed}, underPressure: true, wantPending: v1.PodReasonDeferred,
+		},
+		"smaller, with an image that waits for nothing else": {update: []func(*v1.Pod){resized("500m"), newImage}, wantInProgress: true},
+		"image of a container that cannot grow":              {update: []func(*v1.Pod){resized("2800m"), newImage}, wantPending: v1.PodReasonDeferred},
+		"added container, node under pressure": {
+			update: []func(*v1.Pod){added("")}, underPressure: true, wantPending: v1.PodReasonDeferred,
+			wantMessage: []string{`added container "new": no requests`},
+		},
+		"replaced container":                       {update: []func(*v1.Pod){replaced}, wantInProgress: true},
+		"replaced container, node under pressure":  {update: []func(*v1.Pod){replaced}, underPressure: true, wantPending: v1.PodReasonDeferred},
+		"feature that the node does not have":      {update: []func(*v1.Pod){added("")}, refuse: lifecycle.PodFeatureUnsupported, wantPending: v1.PodReasonInfeasible},
+		"AppArmor profile that the node lacks":     {update: []func(*v1.Pod){added("")}, refuse: lifecycle.AppArmorNotAdmittedReason, wantPending: v1.PodReasonInfeasible},
+		"removed container, whatever the node has": {update: []func(*v1.Pod){removed}, refuse: lifecycle.PodFeatureUnsupported, wantInProgress: true},
+		"added container in a pod that may use swap": {
+			update: []func(*v1.Pod){added("")}, swap: map[string]kubetypes.SwapBehavior{"new": kubetypes.LimitedSwap}, wantPending: v1.PodReasonInfeasible,
+			wantMessage: []string{`Container "new" cannot be added`},
+		},
+		"removed container that may use swap": {
+			update: []func(*v1.Pod){removed}, swap: map[string]kubetypes.SwapBehavior{"w": kubetypes.LimitedSwap}, wantPending: v1.PodReasonInfeasible,
+			wantMessage: []string{`Container "w" cannot be removed`},
+		},
+		"image of a container that may use swap": {update: []func(*v1.Pod){newImage}, swap: map[string]kubetypes.SwapBehavior{"main": kubetypes.LimitedSwap}},
+		"added container with CPUs, static policy, Guaranteed pod": {
+			update: []func(*v1.Pod){added("1"), guaranteed}, nodeConfig: static, wantPending: v1.PodReasonInfeasible,
+			wantMessage: []string{`Container "new" cannot be added`, "cpu"},
+		},
+		"removed container with CPUs, static policy, Guaranteed pod": {
+			update: []func(*v1.Pod){removed, guaranteed}, nodeConfig: static, wantPending: v1.PodReasonInfeasible,
+			wantMessage: []string{`Container "w" cannot be added to or removed`},
+		},
+		"added container with CPUs, static policy, Burstable pod": {update: []func(*v1.Pod){added("1")}, nodeConfig: static, wantInProgress: true},
+		"changed image, static policy, Guaranteed pod":            {update: []func(*v1.Pod){newImage, guaranteed}, nodeConfig: static},
 		"reordered containers restart and wait for nothing": {
 			update: []func(*v1.Pod){func(pod *v1.Pod) {
 				pod.Spec.Containers[0], pod.Spec.Containers[1] = pod.Spec.Containers[1], pod.Spec.Containers[0]
@@ -258,19 +355,19 @@ func TestAllocateDynamicContainers(t *testing.T) {
 				update(pod)
 			}
 			pod.Generation = 2
-			swap := kubetypes.NoSwap
-			if tc.swap != "" {
-				swap = tc.swap
-			}
-			runtime := &containertest.FakeRuntime{SwapBehavior: map[string]kubetypes.SwapBehavior{"new": swap}}
+			swap := map[string]kubetypes.SwapBehavior{"main": kubetypes.NoSwap, "w": kubetypes.NoSwap, "new": kubetypes.NoSwap}
+			maps.Copy(swap, tc.swap)
+			runtime := &containertest.FakeRuntime{SwapBehavior: swap}
 			other := runningPod(container("other", "other:1", "500m"))
 			other.UID, other.Name = "other", "other"
-			m := makeAllocationManager(t, runtime, []*v1.Pod{pod, other}, nil)
+			m := makeAllocationManager(t, runtime, []*v1.Pod{pod, other}, tc.nodeConfig)
 			require.NoError(t, m.SetAllocatedResources(logger, initial))
 			require.NoError(t, m.SetAllocatedResources(logger, other))
-			pressure := &refusingHandler{}
 			if tc.underPressure {
-				m.AddPodAdmitHandlers(lifecycle.PodAdmitHandlers{pressure})
+				tc.refuse = "NodeUnderPressure"
+			}
+			if tc.refuse != "" {
+				m.AddPodAdmitHandlers(lifecycle.PodAdmitHandlers{&refusingHandler{reason: tc.refuse}})
 			}
 
 			m.PushPendingResize(logger, pod.UID)
@@ -287,8 +384,10 @@ func TestAllocateDynamicContainers(t *testing.T) {
 			assert.Equal(t, tc.wantPending != "" || tc.wantUntouched, pending, "the API wants what is not allocated")
 
 			conditions := map[v1.PodConditionType]string{}
+			message := ""
 			for _, c := range m.(*manager).statusManager.GetPodResizeConditions(pod.UID) {
 				conditions[c.Type] = c.Reason
+				message += c.Message
 			}
 			wantConditions := map[v1.PodConditionType]string{}
 			if tc.wantPending != "" {
@@ -300,19 +399,219 @@ func TestAllocateDynamicContainers(t *testing.T) {
 			if diff := cmp.Diff(wantConditions, conditions); diff != "" {
 				t.Errorf("resize conditions (-want +got):\n%s", diff)
 			}
+			for _, want := range tc.wantMessage {
+				assert.Contains(t, message, want)
+			}
+			events := m.(*manager).recorder.(*record.FakeRecorder).Events
+			assert.Equal(t, len(wantConditions), len(events), "events")
+			assert.Equal(t, tc.wantPending == v1.PodReasonDeferred, m.HasPendingResizes(), "tried again")
+
+			if tc.wantPending != "" {
+				// Reverted, nothing is left of it.
+				*pod = *initial
+				m.RetryPendingResizes(tCtx, TriggerReasonPodUpdated)
+				if tc.wantPending == v1.PodReasonInfeasible {
+					m.PushPendingResize(logger, pod.UID)
+					m.RetryPendingResizes(tCtx, TriggerReasonPodUpdated)
+				}
+				assert.Empty(t, m.(*manager).statusManager.GetPodResizeConditions(pod.UID), "conditions of the reverted change")
+				assert.False(t, m.HasPendingResizes(), "the reverted change is pending")
+			}
 		})
 	}
 }
 
-func TestRemovalFromGuaranteedPodAsksTheNode(t *testing.T) {
+// failingState fails to save anything as long as err is set.
+type failingState struct {
+	state.State
+	err error
+}
+
+func (s *failingState) SetPodResourceInfo(logger klog.Logger, podUID types.UID, info state.PodResourceInfo) error {
+	if s.err != nil {
+		return s.err
+	}
+	return s.State.SetPodResourceInfo(logger, podUID, info)
+}
+
+func TestChangeThatCannotBeSavedStaysPending(t *testing.T) {
+	initial := runningPod(container("main", "main:1", "1"))
+	for name, tc := range map[string]struct {
+		update        func(*v1.Pod)
+		wantCondition bool
+	}{
+		"added container": {
+			update:        func(pod *v1.Pod) { pod.Spec.Containers = append(pod.Spec.Containers, container("new", "new:1", "")) },
+			wantCondition: true,
+		},
+		"changed image": {update: func(pod *v1.Pod) { pod.Spec.Containers[0].Image = "main:2" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			enableDynamicContainers(t)
+			tCtx := klog.NewContext(context.Background(), klog.New(nil))
+			logger := klog.FromContext(tCtx)
+			pod := initial.DeepCopy()
+			m := makeAllocationManager(t, &containertest.FakeRuntime{SwapBehavior: map[string]kubetypes.SwapBehavior{"new": kubetypes.NoSwap}}, []*v1.Pod{pod}, nil).(*manager)
+			disk := &failingState{State: m.allocated}
+			m.allocated = disk
+			require.NoError(t, m.SetAllocatedResources(logger, initial))
+			tc.update(pod)
+
+			disk.err = syscall.ENOSPC
+			m.PushPendingResize(logger, pod.UID)
+			m.RetryPendingResizes(tCtx, TriggerReasonPodUpdated)
+			allocatedPod, _ := m.UpdatePodFromAllocation(pod)
+			assert.Equal(t, initial.Spec.Containers, allocatedPod.Spec.Containers, "allocated containers")
+			assert.Equal(t, tc.wantCondition, m.statusManager.IsPodResizeDeferred(pod.UID))
+			for _, c := range m.statusManager.GetPodResizeConditions(pod.UID) {
+				assert.Contains(t, c.Message, "no space left on device")
+			}
+			assert.True(t, m.HasPendingResizes(), "the change is tried again")
+
+			disk.err = nil
+			m.RetryPendingResizes(tCtx, triggerReasonPeriodic)
+			_, pending := m.UpdatePodFromAllocation(pod)
+			assert.False(t, pending, "a change is pending")
+			assert.False(t, m.statusManager.IsPodResizeDeferred(pod.UID))
+			assert.False(t, m.HasPendingResizes())
+		})
+	}
+}
+
+func TestBlockedImageUpdatesAreLogged(t *testing.T) {
 	enableDynamicContainers(t)
-	allocatedPod := runningPod(container("main", "main:1", "1"), container("w", "w:1", "1"))
-	pod := runningPod(container("main", "main:1", "1"))
-	assert.False(t, needsAdmission(allocatedPod, pod), "Burstable pod")
-	pod.Status.QOSClass = v1.PodQOSGuaranteed
-	assert.True(t, needsAdmission(allocatedPod, pod), "Guaranteed pod")
-	assert.True(t, removedGuaranteedRequest(allocatedPod, pod, v1.ResourceCPU), "CPU is given back")
-	assert.False(t, removedGuaranteedRequest(allocatedPod, pod, v1.ResourceMemory), "no memory is given back")
+	logger := klogtesting.NewLogger(t, klogtesting.NewConfig(klogtesting.BufferLogs(true)))
+	ctx := klog.NewContext(context.Background(), logger)
+	initial := runningPod(container("main", "main:1", "1"), container("w", "w:1", "1"))
+	pod := initial.DeepCopy()
+	pod.Spec.InitContainers[0].Image = "init:2"
+	pod.Spec.Containers[0].Image = "main:2"
+	pod.Spec.Containers[1].Resources.Requests[v1.ResourceCPU] = resource.MustParse("30")
+	m := makeAllocationManager(t, &containertest.FakeRuntime{}, []*v1.Pod{pod}, nil)
+	require.NoError(t, m.SetAllocatedResources(logger, initial))
+
+	m.PushPendingResize(logger, pod.UID)
+	m.RetryPendingResizes(ctx, TriggerReasonPodUpdated)
+
+	var blocked []string
+	for _, entry := range logger.GetSink().(klogtesting.Underlier).GetBuffer().Data() {
+		if entry.Message != "Image update is blocked until the pod can be allocated" {
+			continue
+		}
+		for i, key := range entry.ParameterKVList {
+			if key == "image" {
+				blocked = append(blocked, entry.ParameterKVList[i+1].(string))
+			}
+		}
+	}
+	assert.Equal(t, []string{"init:2", "main:2"}, blocked)
+}
+
+func TestRunCompletesWhatIsOnDisk(t *testing.T) {
+	enableDynamicContainers(t)
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.New(nil)))
+		logger := klog.FromContext(ctx)
+		m := NewManager(dir, nil, nil, nil, func(types.UID) (*v1.Pod, bool) { return nil, false },
+			config.NewSourcesReady(func(sets.Set[string]) bool { return false }), nil, logger)
+		m.Run(ctx)
+		synctest.Wait()
+		require.NoError(t, m.SetAllocatedResources(logger, runningPod(container("main", "main:1", "1"))))
+		time.Sleep(flushInterval)
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+	})
+
+	old, err := state.NewStateCheckpoint(klog.New(nil), dir, allocatedPodsStateFile)
+	require.NoError(t, err)
+	_, ok := old.GetContainerResources("uid", "main")
+	assert.True(t, ok, "a kubelet without the feature knows what is allocated to the pod")
+}
+
+func TestAllocationIsRecoveredFromTheStatus(t *testing.T) {
+	enableDynamicContainers(t)
+	_, tCtx := ktesting.NewTestContext(t)
+	pod := runningPod(container("main", "main:1", "30"), container("new", "new:1", "30"))
+	pod.Status.ContainerStatuses = []v1.ContainerStatus{
+		{
+			Name: "main", State: v1.ContainerState{Running: &v1.ContainerStateRunning{}},
+			AllocatedResources: v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")},
+			Resources:          &v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}},
+		},
+		{Name: "new", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: v1.ContainerReasonUnallocated}}},
+	}
+	m := makeAllocationManager(t, &containertest.FakeRuntime{}, []*v1.Pod{pod}, nil)
+
+	ok, reason, message := m.AddPod(tCtx, []*v1.Pod{pod}, pod)
+	require.True(t, ok, "%s: %s", reason, message)
+	allocatedPod, pending := m.UpdatePodFromAllocation(pod)
+	assert.True(t, pending, "the change is pending as before")
+	if diff := cmp.Diff([]v1.Container{container("main", "main:1", "1")}, allocatedPod.Spec.Containers); diff != "" {
+		t.Errorf("allocated containers (-want +got):\n%s", diff)
+	}
+}
+
+// A pod that runs is admitted again with what is allocated to it, and goes on, whatever it is to
+// become and whatever happened to the record of that.
+func TestRestartWithPendingChange(t *testing.T) {
+	initial := runningPod(container("main", "main:1", "1"), container("w", "w:1", "1"))
+	desired := runningPod(container("main", "main:2", "30"), container("new", "new:1", "30"))
+	desired.Generation = 2
+	for name, tc := range map[string]struct {
+		damage func(t *testing.T, dir string)
+		want   []v1.Container
+	}{
+		"record intact": {want: initial.Spec.Containers},
+		// The image, and the container that is removed, are known from nowhere else.
+		"record of the pod damaged": {
+			damage: func(t *testing.T, dir string) {
+				require.NoError(t, os.WriteFile(filepath.Join(dir, allocatedPodsStateFile+"_by_pod", "uid"), []byte("{"), 0o600))
+			},
+			want: []v1.Container{container("main", "main:2", "1")},
+		},
+		"record of all pods damaged": {
+			damage: func(t *testing.T, dir string) {
+				require.NoError(t, os.WriteFile(filepath.Join(dir, allocatedPodsStateFile), nil, 0o600))
+			},
+			want: initial.Spec.Containers,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			enableDynamicContainers(t)
+			tCtx := klog.NewContext(context.Background(), klog.New(nil))
+			logger := klog.FromContext(tCtx)
+			dir := t.TempDir()
+			restart := func() *manager {
+				pod := desired.DeepCopy()
+				m := makeAllocationManager(t, &containertest.FakeRuntime{SwapBehavior: map[string]kubetypes.SwapBehavior{"new": kubetypes.NoSwap, "w": kubetypes.NoSwap}}, []*v1.Pod{pod}, nil).(*manager)
+				m.allocated = newStateImpl(logger, dir, allocatedPodsStateFile)
+				return m
+			}
+			before := restart()
+			require.NoError(t, before.SetAllocatedResources(logger, initial))
+			require.NoError(t, before.allocated.(*state.PodCheckpointState).Flush())
+			if tc.damage != nil {
+				tc.damage(t, dir)
+			}
+
+			for _, when := range []string{"after a restart", "after another one"} {
+				m := restart()
+				ok, reason, message := m.AddPod(tCtx, nil, desired)
+				require.True(t, ok, "%s: %s: %s", when, reason, message)
+				m.PushPendingResize(logger, desired.UID)
+				m.RetryPendingResizes(tCtx, TriggerReasonPodsAdded)
+
+				allocatedPod, pending := m.UpdatePodFromAllocation(desired)
+				assert.True(t, pending, "the change is pending "+when)
+				if diff := cmp.Diff(tc.want, allocatedPod.Spec.Containers); diff != "" {
+					t.Errorf("allocated containers %s (-want +got):\n%s", when, diff)
+				}
+				assert.True(t, m.statusManager.IsPodResizeInfeasible(desired.UID), "a node of 4 CPUs has no 60")
+			}
+		})
+	}
 }
 
 func TestAllocatedSpecSurvivesRestartAndRollback(t *testing.T) {
@@ -320,12 +619,12 @@ func TestAllocatedSpecSurvivesRestartAndRollback(t *testing.T) {
 	logger, _ := ktesting.NewTestContext(t)
 	dir := t.TempDir()
 	open := func() *manager {
-		s, err := state.NewStateCheckpoint(logger, dir, allocatedPodsStateFile)
-		require.NoError(t, err)
-		return &manager{allocated: s}
+		return &manager{allocated: newStateImpl(logger, dir, allocatedPodsStateFile)}
 	}
 	allocated := runningPod(container("main", "main:1", "100m"), container("w", "w:1", "0.1"))
-	require.NoError(t, open().SetAllocatedResources(logger, allocated))
+	m := open()
+	require.NoError(t, m.SetAllocatedResources(logger, allocated))
+	require.NoError(t, m.allocated.(*state.PodCheckpointState).Flush())
 
 	desired := runningPod(container("main", "main:2", "100m"), container("new", "new:1", ""))
 	got, pending := open().UpdatePodFromAllocation(desired)
