@@ -161,7 +161,8 @@ settings::load() {
   setting CPU_CFS_QUOTA true
   setting FAIL_SWAP_ON false
   setting LIMITED_SWAP ""
-  setting EVICTION_HARD "imagefs.available<15%,memory.available<100Mi,nodefs.available<10%,nodefs.inodesFree<5%"
+  # Not shares of the disk: a tenth of a large one is no shortage.
+  setting EVICTION_HARD "imagefs.available<2Gi,memory.available<100Mi,nodefs.available<2Gi,nodefs.inodesFree<5%"
   setting EVICTION_SOFT ""
   setting EVICTION_PRESSURE_TRANSITION_PERIOD 1m
   setting TOPOLOGY_MANAGER_POLICY ""
@@ -557,6 +558,8 @@ resolvConf: "${KUBELET_RESOLV_CONF}"
 clusterDNS: ["${dns:-$(host::first_address "${SERVICE_CLUSTER_IP_RANGE}")0}"]
 clusterDomain: "${KUBE_DNS_NAME}"
 evictionPressureTransitionPeriod: "${EVICTION_PRESSURE_TRANSITION_PERIOD}"
+# Off: without a registry an image that was deleted cannot be pulled again.
+imageGCHighThresholdPercent: 100
 END
     yaml_value imageServiceEndpoint "${IMAGE_SERVICE_ENDPOINT}"
     yaml_map evictionHard "${EVICTION_HARD}" "<" '"'
