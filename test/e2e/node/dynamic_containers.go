@@ -180,10 +180,15 @@ var _ = SIGDescribe("Dynamic Containers", framework.WithFeatureGate(features.Dyn
 		_, condition := podutil.GetPodCondition(&pending.Status, v1.PodResizePending)
 		gomega.Expect(condition).ToNot(gomega.BeNil(), "condition PodResizePending")
 		gomega.Consistently(ctx, func(g gomega.Gomega, ctx context.Context) {
-			pod, err := podClient.Get(ctx, pod.Name, metav1.GetOptions{})
+			allocated, err := f.ClientSet.CoreV1().Pods(pod.Namespace).GetAllocated(ctx, pod.Name, metav1.GetOptions{})
 			g.Expect(err).NotTo(gomega.HaveOccurred())
-			for _, name := range []string{"main", "old"} {
-				s, _ := podutil.GetContainerStatus(pod.Status.ContainerStatuses, name)
+			g.Expect(allocated.Spec.Containers).To(gomega.HaveLen(2), "containers in pods/allocated")
+			current, err := podClient.Get(ctx, pod.Name, metav1.GetOptions{})
+			g.Expect(err).NotTo(gomega.HaveOccurred())
+			for i, name := range []string{"main", "old"} {
+				g.Expect(allocated.Spec.Containers[i].Name).To(gomega.Equal(name), "container in pods/allocated")
+				g.Expect(allocated.Spec.Containers[i].Image).To(gomega.Equal(imageutils.GetE2EImage(imageutils.BusyBox)), "image of container %s in pods/allocated", name)
+				s, _ := podutil.GetContainerStatus(current.Status.ContainerStatuses, name)
 				g.Expect(s.State.Running).ToNot(gomega.BeNil(), "container %s must go on", name)
 				g.Expect(s.RestartCount).To(gomega.BeZero(), "container %s must not be restarted", name)
 				g.Expect(s.Image).To(gomega.Equal(imageutils.GetE2EImage(imageutils.BusyBox)), "container %s must keep its image", name)
