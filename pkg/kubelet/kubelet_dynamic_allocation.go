@@ -65,7 +65,7 @@ func (kl *Kubelet) stoppingContainers(allocatedPod *v1.Pod) []string {
 	var names []string
 	podStatus, err := kl.podCache.Get(allocatedPod.UID)
 	if err == nil && podStatus != nil && len(podStatus.ContainerStatuses)+len(podStatus.SandboxStatuses) > 0 {
-		for _, status := range kubecontainer.RemovedContainerStatuses(allocatedPod, podStatus) {
+		for _, status := range kubecontainer.SplitRemovedContainers(allocatedPod, podStatus, nil).RemovedContainerStatuses {
 			if status.MayRun() && !slices.Contains(names, status.Name) {
 				names = append(names, status.Name)
 			}

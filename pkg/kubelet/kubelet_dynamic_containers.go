@@ -22,48 +22,11 @@ import (
 	"sort"
 
 	v1 "k8s.io/api/core/v1"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
-	"k8s.io/klog/v2"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
-	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/kubelet/allocation"
 	kubecontainer "k8s.io/kubernetes/pkg/kubelet/container"
 	kubetypes "k8s.io/kubernetes/pkg/kubelet/types"
 )
-
-// maxRemovedContainerStatuses is the number of terminated containers whose status, with the
-// container in the runtime, is kept in a pod after they were removed from its spec.
-const maxRemovedContainerStatuses = 10
-
-// removedContainers returns what is left of the containers that were removed from the pod: the
-// newest instance of each that may still run and of the maxRemovedContainerStatuses that finished
-// last, to be reported; and all other instances, which have exited, to be deleted. A container
-// that was created and never started is not reported.
-func removedContainers(pod *v1.Pod, podStatus *kubecontainer.PodStatus) (reported, expired []*kubecontainer.Status) {
-	removed := kubecontainer.RemovedContainerStatuses(pod, podStatus)
-	slices.SortStableFunc(removed, func(a, b *kubecontainer.Status) int { return b.CreatedAt.Compare(a.CreatedAt) })
-
-	seen := map[string]bool{}
-	var exited []*kubecontainer.Status
-	for _, status := range removed {
-		switch {
-		case status.MayRun():
-			reported = append(reported, status)
-		case status.State == kubecontainer.ContainerStateExited && !seen[status.Name]:
-			exited = append(exited, status)
-		default:
-			expired = append(expired, status)
-		}
-		seen[status.Name] = true
-	}
-
-	slices.SortStableFunc(exited, func(a, b *kubecontainer.Status) int { return b.FinishedAt.Compare(a.FinishedAt) })
-	if len(exited) > maxRemovedContainerStatuses {
-		expired = append(expired, exited[maxRemovedContainerStatuses:]...)
-		exited = exited[:maxRemovedContainerStatuses]
-	}
-	return append(reported, exited...), expired
-}
 
 // unallocatedContainers returns the main containers of the pod in the API that are not in the
 // allocated pod.
@@ -87,7 +50,14 @@ func (kl *Kubelet) addDynamicContainerStatuses(ctx context.Context, allocatedPod
 	kl.allocationManager.ObserveContainers(podStatus)
 
 	unallocated := kl.unallocatedContainers(allocatedPod)
-	reported, _ := removedContainers(allocatedPod, podStatus)
+	reported, _ := kubecontainer.KeptRemovedContainers(allocatedPod, podStatus)
+	// What kept a container that was removed since from starting must not be reported of it, nor
+	// of a later one of that name.
+	for i := range oldPodStatus.ContainerStatuses {
+		if name := oldPodStatus.ContainerStatuses[i].Name; kubecontainer.GetContainerSpec(allocatedPod, name) == nil {
+			kl.reasonCache.Remove(allocatedPod.UID, name)
+		}
+	}
 	if len(unallocated) == 0 && len(reported) == 0 {
 		return
 	}
@@ -99,16 +69,25 @@ func (kl *Kubelet) addDynamicContainerStatuses(ctx context.Context, allocatedPod
 			specs = append(specs, v1.Container{Name: status.Name, Image: status.Image})
 		}
 	}
-	statuses := kl.convertToAPIContainerStatuses(ctx, allocatedPod, podStatus, oldPodStatus.ContainerStatuses, specs, nil, false, false, false)
+	removedStatus := *podStatus
+	removedStatus.ContainerStatuses = reported
+	statuses := kl.convertToAPIContainerStatuses(ctx, allocatedPod, &removedStatus, oldPodStatus.ContainerStatuses, specs, nil, false, false, false)
 	for i := range statuses {
 		started := false
 		statuses[i].Started, statuses[i].Ready = &started, false
+		statuses[i].Resources, statuses[i].AllocatedResources = nil, nil
 		// What still runs keeps its resources until it has stopped.
 		if old, ok := podutil.GetContainerStatus(oldPodStatus.ContainerStatuses, statuses[i].Name); ok && statuses[i].State.Running != nil {
 			started = old.Started != nil && *old.Started
 			statuses[i].Resources, statuses[i].AllocatedResources = old.Resources, old.AllocatedResources
 		}
 	}
+	// A container that was added under the name of one that still runs starts when that one has
+	// stopped. Until then the name stands for what runs.
+	s.ContainerStatuses = slices.DeleteFunc(s.ContainerStatuses, func(status v1.ContainerStatus) bool {
+		_, removed := podutil.GetContainerStatus(statuses, status.Name)
+		return removed
+	})
 
 	for _, c := range unallocated {
 		if _, removed := podutil.GetContainerStatus(statuses, c.Name); removed {
@@ -140,20 +119,15 @@ func dynamicPodPhase(phase v1.PodPhase, pod *v1.Pod, podStatus *kubecontainer.Po
 			return v1.PodRunning
 		}
 	case v1.PodSucceeded, v1.PodFailed:
-		removed := kubecontainer.RemovedContainerStatuses(pod, podStatus)
-		if slices.ContainsFunc(removed, (*kubecontainer.Status).MayRun) {
+		if podStatus.IsRemovalInProgress() {
 			return v1.PodRunning
 		}
 	}
 	return phase
 }
 
-// deleteExpiredContainers deletes what is left in the runtime of containers that were removed from
-// the pod and whose status is not kept.
-func (kl *Kubelet) deleteExpiredContainers(ctx context.Context, pod *v1.Pod, podStatus *kubecontainer.PodStatus) {
-	if !utilfeature.DefaultFeatureGate.Enabled(features.DynamicContainers) {
-		return
-	}
-	_, expired := removedContainers(pod, podStatus)
-	kl.containerDeletor.deleteContainers(klog.FromContext(ctx), expired)
+// hasRun returns true if main containers of the pod were started before the one that is looked at:
+// the init containers are not what it waits for.
+func hasRun(pod *v1.Pod, podStatus *kubecontainer.PodStatus) bool {
+	return allocation.AllocatesPodSpec(pod) && kubecontainer.HasAnyActiveRegularContainerStarted(&pod.Spec, podStatus)
 }

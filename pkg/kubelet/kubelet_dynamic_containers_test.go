@@ -1,5 +1,5 @@
 /*
-Copyright 2026 The Kubernetes Authors.
+Copyright The Kubernetes Authors.
 
 Licensed under the Apache License, Version 2.0 (the "License");
 you may not use this file except in compliance with the License.
@@ -76,95 +76,6 @@ func TestHandlePodUpdatesSurvivesRemovedContainer(t *testing.T) {
 
 func cpuRequest(cpu string) v1.ResourceRequirements {
 	return v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)}}
-}
-
-func TestRemovedContainers(t *testing.T) {
-	start := time.Date(2026, 11, 30, 0, 0, 0, 0, time.UTC)
-	container := func(name, id string, state kubecontainer.State, created, finished int) *kubecontainer.Status {
-		return &kubecontainer.Status{
-			ID: kubecontainer.ContainerID{Type: "test", ID: id}, Name: name, State: state,
-			CreatedAt: start.Add(time.Duration(created) * time.Second), FinishedAt: start.Add(time.Duration(finished) * time.Second),
-		}
-	}
-	pod := &v1.Pod{Spec: v1.PodSpec{
-		InitContainers:      []v1.Container{{Name: "init"}},
-		Containers:          []v1.Container{{Name: "main"}},
-		EphemeralContainers: []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debug"}}},
-	}}
-	ids := func(statuses []*kubecontainer.Status) []string {
-		var ids []string
-		for _, s := range statuses {
-			ids = append(ids, s.ID.ID)
-		}
-		return ids
-	}
-
-	var many []*kubecontainer.Status
-	var newest, oldest []string
-	for i := range 13 {
-		// The first to be created are the last to finish.
-		id := fmt.Sprintf("w%d", i)
-		many = append(many, container(id, id, kubecontainer.ContainerStateExited, i, 100-i))
-		if i < maxRemovedContainerStatuses {
-			newest = append(newest, id)
-		} else {
-			oldest = append(oldest, id)
-		}
-	}
-
-	for name, tc := range map[string]struct {
-		statuses     []*kubecontainer.Status
-		wantReported []string
-		wantExpired  []string
-	}{
-		"containers of the spec are not removed ones": {
-			statuses: []*kubecontainer.Status{
-				container("init", "1", kubecontainer.ContainerStateExited, 1, 2),
-				container("main", "2", kubecontainer.ContainerStateRunning, 2, 0),
-				container("debug", "3", kubecontainer.ContainerStateExited, 3, 4),
-			},
-		},
-		"running and exited ones are reported": {
-			statuses: []*kubecontainer.Status{
-				container("a", "1", kubecontainer.ContainerStateRunning, 1, 0),
-				container("b", "2", kubecontainer.ContainerStateExited, 2, 3),
-				container("c", "3", kubecontainer.ContainerStateUnknown, 2, 3),
-			},
-			wantReported: []string{"3", "1", "2"},
-		},
-		"one that never started leaves nothing": {
-			statuses:    []*kubecontainer.Status{container("a", "1", kubecontainer.ContainerStateCreated, 1, 0)},
-			wantExpired: []string{"1"},
-		},
-		"only the newest instance of a name is reported": {
-			statuses: []*kubecontainer.Status{
-				container("a", "1", kubecontainer.ContainerStateExited, 1, 9),
-				container("a", "2", kubecontainer.ContainerStateExited, 2, 3),
-			},
-			wantReported: []string{"2"},
-			wantExpired:  []string{"1"},
-		},
-		"ten are kept, by finish time": {
-			statuses:     many,
-			wantReported: newest,
-			wantExpired:  oldest,
-		},
-		"running ones do not count": {
-			statuses:     append(many[:len(many):len(many)], container("r", "r", kubecontainer.ContainerStateRunning, 0, 0)),
-			wantReported: append([]string{"r"}, newest...),
-			wantExpired:  oldest,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			reported, expired := removedContainers(pod, &kubecontainer.PodStatus{ContainerStatuses: tc.statuses})
-			if diff := cmp.Diff(tc.wantReported, ids(reported)); diff != "" {
-				t.Errorf("reported (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(tc.wantExpired, ids(expired)); diff != "" {
-				t.Errorf("expired (-want +got):\n%s", diff)
-			}
-		})
-	}
 }
 
 func TestDynamicContainersInPodStatus(t *testing.T) {

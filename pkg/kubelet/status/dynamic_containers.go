@@ -1,5 +1,5 @@
 /*
-Copyright 2026 The Kubernetes Authors.
+Copyright The Kubernetes Authors.
 
 Licensed under the Apache License, Version 2.0 (the "License");
 you may not use this file except in compliance with the License.
@@ -18,6 +18,10 @@ package status
 
 import (
 	v1 "k8s.io/api/core/v1"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+	"k8s.io/kubernetes/pkg/features"
+	kubecontainer "k8s.io/kubernetes/pkg/kubelet/container"
 )
 
 // isUnallocated returns true if the status is that of a container that was added to a running pod
@@ -34,4 +38,30 @@ func isInSpec(podSpec *v1.PodSpec, name string) bool {
 		}
 	}
 	return false
+}
+
+// isAnotherContainer returns true if the main container of that name in newStatuses is not the one
+// that has terminated: that one was removed from the pod, and another one was added under its name.
+// It has not been restarted and, if it has started at all, has an ID of its own.
+func isAnotherContainer(terminated *v1.ContainerStatus, newStatuses *v1.PodStatus) bool {
+	if !utilfeature.DefaultFeatureGate.Enabled(features.DynamicContainers) {
+		return false
+	}
+	status, ok := podutil.GetContainerStatus(newStatuses.ContainerStatuses, terminated.Name)
+	return ok && status.RestartCount == 0 && status.ContainerID != terminated.ContainerID
+}
+
+// countDynamicStatuses returns the number of container statuses in a pod that may have more of them
+// than containers, because those of removed containers are kept.
+func countDynamicStatuses(status *v1.PodStatus) int {
+	if !utilfeature.DefaultFeatureGate.Enabled(features.DynamicContainers) {
+		return 0
+	}
+	return len(status.ContainerStatuses) + len(status.InitContainerStatuses) + len(status.EphemeralContainerStatuses)
+}
+
+// isRemoved returns true if the container was removed from the pod: it is never ready, although its
+// readiness is probed until it has stopped.
+func isRemoved(pod *v1.Pod, containerName string) bool {
+	return utilfeature.DefaultFeatureGate.Enabled(features.DynamicContainers) && kubecontainer.GetContainerSpec(pod, containerName) == nil
 }

@@ -1,5 +1,5 @@
 /*
-Copyright 2026 The Kubernetes Authors.
+Copyright The Kubernetes Authors.
 
 Licensed under the Apache License, Version 2.0 (the "License");
 you may not use this file except in compliance with the License.
@@ -20,6 +20,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -33,6 +34,7 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/test/e2e/framework"
+	e2emetrics "k8s.io/kubernetes/test/e2e/framework/metrics"
 	e2epod "k8s.io/kubernetes/test/e2e/framework/pod"
 	imageutils "k8s.io/kubernetes/test/utils/image"
 	admissionapi "k8s.io/pod-security-admission/api"
@@ -92,7 +94,9 @@ var _ = SIGDescribe("Dynamic Containers", framework.WithFeatureGate(features.Dyn
 		const count = maxRemovedContainerStatuses + 3
 		for i := range count {
 			name := fmt.Sprintf("w%d", i)
-			patchDynamic(ctx, f, pod.Name, patchToAdd(sleepingContainer(name)))
+			added := sleepingContainer(name)
+			added.Command[2] = "echo this is " + name + "; " + added.Command[2]
+			patchDynamic(ctx, f, pod.Name, patchToAdd(added))
 			waitForContainer(ctx, f, pod.Name, name, isRunning)
 			patchDynamic(ctx, f, pod.Name, patchToRemove(name))
 			waitForContainer(ctx, f, pod.Name, name, isTerminated)
@@ -115,10 +119,132 @@ var _ = SIGDescribe("Dynamic Containers", framework.WithFeatureGate(features.Dyn
 			}
 			return func() string { return fmt.Sprintf("container statuses are of %v, expected %v", got, want) }, nil
 		})))
+
+		newest := fmt.Sprintf("w%d", count-1)
+		logs, err := e2epod.GetPodLogs(ctx, f.ClientSet, f.Namespace.Name, pod.Name, newest)
+		framework.ExpectNoError(err, "logs of a container whose status is kept")
+		gomega.Expect(logs).To(gomega.ContainSubstring("this is " + newest))
+		_, err = e2epod.GetPodLogs(ctx, f.ClientSet, f.Namespace.Name, pod.Name, "w0")
+		gomega.Expect(err).To(gomega.HaveOccurred(), "logs of a container whose status is dropped")
+
+		ginkgo.By("adding a container under the name of one whose status is dropped")
+		patchDynamic(ctx, f, pod.Name, patchToAdd(sleepingContainer("w0")))
+		waitForContainer(ctx, f, pod.Name, "w0", func(s *v1.ContainerStatus) bool { return isRunning(s) && s.RestartCount == 0 })
+	})
+
+	ginkgo.It("should run the preStop hook of a removed container once, also if its pod is deleted meanwhile", func(ctx context.Context) {
+		pod := dynamicPod("main", "hooked")
+		pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](60)
+		pod.Spec.Volumes = []v1.Volume{{Name: "shared", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}}
+		for i := range pod.Spec.Containers {
+			pod.Spec.Containers[i].VolumeMounts = []v1.VolumeMount{{Name: "shared", MountPath: "/shared"}}
+		}
+		// What the hook writes goes to the log of main, which is followed until the pod is gone.
+		pod.Spec.Containers[0].Command = []string{"sh", "-c", "touch /shared/log; tail -f /shared/log & trap 'sleep 10; exit 0' TERM; while true; do sleep 0.1; done"}
+		pod.Spec.Containers[1].Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Exec: &v1.ExecAction{
+			Command: []string{"sh", "-c", "echo hook begins >> /shared/log; sleep 5; echo hook ends >> /shared/log"},
+		}}}
+		pod = podClient.CreateSync(ctx, pod)
+		stream, err := f.ClientSet.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &v1.PodLogOptions{Container: "main", Follow: true}).Stream(ctx)
+		framework.ExpectNoError(err)
+		defer stream.Close() //nolint:errcheck
+
+		patchDynamic(ctx, f, pod.Name, patchToRemove("hooked"))
+		time.Sleep(2 * time.Second)
+		podClient.DeleteSync(ctx, pod.Name, metav1.DeleteOptions{}, f.Timeouts.PodDelete)
+		logs, err := io.ReadAll(stream)
+		framework.ExpectNoError(err)
+		gomega.Expect(string(logs)).To(gomega.Equal("hook begins\nhook ends\n"))
+	})
+
+	ginkgo.It("should follow the logs of a removed container to their end", func(ctx context.Context) {
+		pod := dynamicPod("main", "talking")
+		pod.Spec.Containers[1].Command = []string{"sh", "-c", "trap 'echo bye; exit 0' TERM; echo hello; while true; do sleep 0.1; done"}
+		pod = podClient.CreateSync(ctx, pod)
+		stream, err := f.ClientSet.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &v1.PodLogOptions{Container: "talking", Follow: true}).Stream(ctx)
+		framework.ExpectNoError(err)
+		defer stream.Close() //nolint:errcheck
+
+		patchDynamic(ctx, f, pod.Name, patchToRemove("talking"))
+		logs, err := io.ReadAll(stream)
+		framework.ExpectNoError(err)
+		gomega.Expect(string(logs)).To(gomega.Equal("hello\nbye\n"))
+	})
+
+	ginkgo.It("should not be seen in a state that it does not go through", func(ctx context.Context) {
+		pod := podClient.CreateSync(ctx, dynamicPod("main"))
+		watched := watchTransitions(ctx, f, pod.Name)
+
+		ginkgo.By("adding a container that becomes ready after a while, and removing it")
+		slow := sleepingContainer("slow")
+		slow.Command[2] = "(sleep 3; touch /tmp/ready) & " + slow.Command[2]
+		slow.ReadinessProbe = &v1.Probe{
+			ProbeHandler:  v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"test", "-f", "/tmp/ready"}}},
+			PeriodSeconds: 1,
+		}
+		patchDynamic(ctx, f, pod.Name, patchToAdd(slow))
+		waitForContainer(ctx, f, pod.Name, "slow", func(s *v1.ContainerStatus) bool { return s.Ready })
+		patchDynamic(ctx, f, pod.Name, patchToRemove("slow"))
+		waitForContainer(ctx, f, pod.Name, "slow", isTerminated)
+
+		ginkgo.By("adding a container that never becomes ready, and removing it")
+		unready := sleepingContainer("unready")
+		unready.ReadinessProbe = &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"false"}}}, PeriodSeconds: 1}
+		patchDynamic(ctx, f, pod.Name, patchToAdd(unready))
+		waitForContainer(ctx, f, pod.Name, "unready", isRunning)
+		patchDynamic(ctx, f, pod.Name, patchToRemove("unready"))
+		waitForContainer(ctx, f, pod.Name, "unready", isTerminated)
+
+		transitions := watched()
+		framework.Logf("transitions: %q", transitions)
+		gomega.Expect(transitions).To(gomega.Equal([]string{
+			"Running, Ready=True",
+			"Running, Ready=False", // slow has been allocated and is not ready
+			"Running, Ready=True",  // slow is ready, and then removed
+			"Running, Ready=False", // unready has been allocated
+			"Running, Ready=True",  // unready is removed
+		}))
+	})
+
+	f.It("should leave nothing behind of many short-lived containers", f.WithSlow(), func(ctx context.Context) {
+		const rounds, perRound = 100, 20
+		pod := podClient.CreateSync(ctx, dynamicPod("main"))
+		before := kubeletMetrics(ctx, f, pod.Spec.NodeName)
+		for round := range rounds {
+			var names []string
+			updateDynamic(ctx, f, pod.Name, func(pod *v1.Pod) {
+				names = nil
+				pod.Spec.Containers = pod.Spec.Containers[:1]
+				for i := range perRound {
+					names = append(names, fmt.Sprintf("w%d-%d", round, i))
+					pod.Spec.Containers = append(pod.Spec.Containers, sleepingContainer(names[i]))
+				}
+			})
+			for _, name := range names {
+				waitForContainer(ctx, f, pod.Name, name, isRunning)
+			}
+		}
+		updateDynamic(ctx, f, pod.Name, func(pod *v1.Pod) { pod.Spec.Containers = pod.Spec.Containers[:1] })
+		gomega.Eventually(ctx, func(ctx context.Context) (int, error) {
+			pod, err := podClient.Get(ctx, pod.Name, metav1.GetOptions{})
+			if err != nil {
+				return 0, err
+			}
+			return len(pod.Status.ContainerStatuses), nil
+		}).WithTimeout(f.Timeouts.PodStart).Should(gomega.Equal(1 + maxRemovedContainerStatuses))
+
+		gomega.Eventually(ctx, func(g gomega.Gomega, ctx context.Context) {
+			after := kubeletMetrics(ctx, f, pod.Spec.NodeName)
+			framework.Logf("before: %v, after: %v", before, after)
+			g.Expect(after["exited"]).To(gomega.BeNumerically("<=", before["exited"]+maxRemovedContainerStatuses), "dead containers of the node")
+			g.Expect(after["goroutines"]).To(gomega.BeNumerically("<", before["goroutines"]+50), "goroutines of the kubelet")
+			g.Expect(after["rss"]).To(gomega.BeNumerically("<", before["rss"]+100e6), "resident memory of the kubelet in bytes")
+		}).WithTimeout(2 * time.Minute).WithPolling(5 * time.Second).Should(gomega.Succeed())
 	})
 
 	ginkgo.It("should not wait for a removed container before it starts an added one", func(ctx context.Context) {
-		pod := dynamicPod("main", "stubborn0", "stubborn1", "stubborn2")
+		stubborn := []string{"stubborn0", "stubborn1", "stubborn2", "stubborn3", "stubborn4"}
+		pod := dynamicPod(append([]string{"main"}, stubborn...)...)
 		pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](30)
 		for i := range pod.Spec.Containers[1:] {
 			pod.Spec.Containers[i+1].Command = ignoreSIGTERM
@@ -131,7 +257,7 @@ var _ = SIGDescribe("Dynamic Containers", framework.WithFeatureGate(features.Dyn
 		})
 		waitForContainer(ctx, f, pod.Name, "new", isRunning)
 		gomega.Expect(time.Since(start)).To(gomega.BeNumerically("<", 15*time.Second), "the added container waited for a removed one")
-		for _, name := range []string{"stubborn0", "stubborn1", "stubborn2"} {
+		for _, name := range stubborn {
 			waitForContainer(ctx, f, pod.Name, name, isTerminated)
 		}
 		gomega.Expect(time.Since(start)).To(gomega.BeNumerically("<", 45*time.Second), "the removed containers must be killed side by side")
@@ -208,6 +334,61 @@ var _ = SIGDescribe("Dynamic Containers", framework.WithFeatureGate(features.Dyn
 		waitForContainer(ctx, f, pod.Name, "main", func(s *v1.ContainerStatus) bool { return isRunning(s) && s.RestartCount == 1 })
 	})
 })
+
+// watchTransitions watches the pod until the returned function is called, which returns the phases
+// and the states of the Ready condition that the pod went through.
+func watchTransitions(ctx context.Context, f *framework.Framework, podName string) func() []string {
+	ginkgo.GinkgoHelper()
+	pods := f.ClientSet.CoreV1().Pods(f.Namespace.Name)
+	ctx, cancel := context.WithCancel(ctx)
+	watcher, err := pods.Watch(ctx, metav1.SingleObject(metav1.ObjectMeta{Name: podName}))
+	framework.ExpectNoError(err)
+	result := make(chan []string)
+	go func() {
+		defer ginkgo.GinkgoRecover()
+		var transitions []string
+		for event := range watcher.ResultChan() {
+			pod, ok := event.Object.(*v1.Pod)
+			if !ok {
+				continue
+			}
+			ready := v1.ConditionUnknown
+			if _, condition := podutil.GetPodCondition(&pod.Status, v1.PodReady); condition != nil {
+				ready = condition.Status
+			}
+			transition := fmt.Sprintf("%s, Ready=%s", pod.Status.Phase, ready)
+			if len(transitions) == 0 || transitions[len(transitions)-1] != transition {
+				transitions = append(transitions, transition)
+			}
+		}
+		result <- transitions
+	}()
+	return func() []string {
+		// The last event is under way.
+		time.Sleep(time.Second)
+		watcher.Stop()
+		cancel()
+		return <-result
+	}
+}
+
+// kubeletMetrics returns what may grow in the kubelet: the dead containers that it knows of, its
+// goroutines, and its resident memory in bytes.
+func kubeletMetrics(ctx context.Context, f *framework.Framework, nodeName string) map[string]float64 {
+	ginkgo.GinkgoHelper()
+	grabbed, err := e2emetrics.GetKubeletMetrics(ctx, f.ClientSet, nodeName)
+	framework.ExpectNoError(err)
+	found := map[string]float64{}
+	for _, sample := range grabbed["kubelet_running_containers"] {
+		found[string(sample.Metric["container_state"])] += float64(sample.Value)
+	}
+	for name, metric := range map[string]string{"goroutines": "go_goroutines", "rss": "process_resident_memory_bytes"} {
+		for _, sample := range grabbed[metric] {
+			found[name] = float64(sample.Value)
+		}
+	}
+	return found
+}
 
 // ignoreSIGTERM is a command that only SIGKILL ends.
 var ignoreSIGTERM = []string{"sh", "-c", "trap '' TERM; while true; do sleep 1; done"}
