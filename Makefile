@@ -55,6 +55,10 @@ test-integration: tree ## Integration tests with a real etcd and kube-apiserver
 test-e2e: build ## E2e specs on the local cluster; FOCUS=<regexp> selects them
 	@hack/test-e2e.sh $(if $(FOCUS),'$(FOCUS)')
 
+.PHONY: bench
+bench: build ## Measure additions and removals of containers next to the runtime alone; FLAGS=<flags>
+	@hack/bench.sh $(FLAGS)
+
 .PHONY: verify-codegen
 verify-codegen: build ## Check that generated files are what upstream's generators write
 	@hack/verify-codegen.sh

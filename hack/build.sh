@@ -22,7 +22,7 @@
 # built. Groups:
 #   kubernetes  kube-apiserver kubelet kube-controller-manager kube-scheduler
 #               kube-proxy kubectl kubeadm
-#   e2e         e2e.test ginkgo
+#   e2e         e2e.test ginkgo dynamic_perf
 #   tools       etcd containerd containerd-shim-runc-v2 ctr runc crictl gotestsum
 #               and the CNI plugins (hack/tools/<name>/go.mod pins the versions)
 #   images      pause, busybox and agnhost as docker-archives
@@ -43,7 +43,7 @@ GO_OUT=${GO_OUT:-${REPO_ROOT}/_output/bin}
 IMAGES_OUT=${IMAGES_OUT:-${REPO_ROOT}/_output/images}
 
 KUBERNETES=(kube-apiserver kubelet kube-controller-manager kube-scheduler kube-proxy kubectl kubeadm)
-E2E=(ginkgo e2e.test)
+E2E=(ginkgo e2e.test dynamic_perf)
 CONTAINERD=(containerd containerd-shim-runc-v2 ctr)
 TOOLS=(etcd "${CONTAINERD[@]}" runc crictl gotestsum cni)
 
@@ -189,9 +189,10 @@ build::main() {
     packages+=("./cmd/${name}")
   done
   for name in "${e2e[@]}"; do
-    if [[ ${name} == ginkgo ]]; then
-      packages+=("github.com/onsi/ginkgo/v2/ginkgo")
-    fi
+    case "${name}" in
+      ginkgo) packages+=("github.com/onsi/ginkgo/v2/ginkgo") ;;
+      dynamic_perf) packages+=("./test/dynamic_perf") ;;
+    esac
   done
   if (( ${#packages[@]} > 0 )); then
     build::require_tree

@@ -31,7 +31,7 @@ source "${REPO_ROOT}/hack/lib/gotest.sh"
 # test::packages prints the packages with tests that the overlay changes.
 test::packages() {
   local dir
-  git -C "${REPO_ROOT}" ls-files --cached --others --exclude-standard -- cmd pkg plugin staging |
+  git -C "${REPO_ROOT}" ls-files --cached --others --exclude-standard -- cmd pkg plugin staging test/dynamic_perf |
     grep -E '\.go(\.patch)?$' | xargs -r dirname | sort -u |
     while IFS= read -r dir; do
       if compgen -G "${TREE}/${dir}/*_test.go" >/dev/null; then
