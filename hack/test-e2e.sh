@@ -19,9 +19,10 @@
 #
 # Usage: hack/test-e2e.sh [focus]
 #
-# The focus is a regular expression for the names of the specs. Specs that also fail
-# on unpatched binaries are in hack/e2e-known-failures.txt, with the reason; they are
-# not run, and named at the end. The results go to _output/test/e2e.xml (JUnit).
+# The focus is a regular expression for the names of the specs; without one, slow specs
+# are left out. Specs that also fail on unpatched binaries are in
+# hack/e2e-known-failures.txt, with the reason; they are not run, and named at the end.
+# The results go to _output/test/e2e.xml (JUnit).
 
 set -o errexit -o nounset -o pipefail
 
@@ -47,6 +48,9 @@ fi
 
 mkdir -p "${TEST_OUT}"
 skips=()
+if (( $# == 0 )); then
+  skips+=('--skip=\[Slow\]')
+fi
 while IFS=$'\t' read -r spec _; do
   skips+=("--skip=${spec}")
 done < <(grep -Ev '^(#|$)' "${KNOWN_FAILURES}" || true)
