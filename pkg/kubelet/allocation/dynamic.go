@@ -188,7 +188,7 @@ func addedContainers(oldPod, newPod *v1.Pod) []*v1.Container {
 	var added []*v1.Container
 	for i := range newPod.Spec.Containers {
 		c := &newPod.Spec.Containers[i]
-		if !lifecycle.SameContainer(findContainer(oldPod.Spec.Containers, c.Name), c) {
+		if !kubecontainer.IsSameContainer(findContainer(oldPod.Spec.Containers, c.Name), c) {
 			added = append(added, c)
 		}
 	}

@@ -98,7 +98,8 @@ var podSpecFields = map[string]origin{
 type containerChange int
 
 const (
-	// sameAfterChange is a change that the API allows in a container.
+	// sameAfterChange is a change that the API allows in a container, or that nothing which runs depends
+	// on.
 	sameAfterChange containerChange = iota + 1
 	// anotherContainer is a change that nobody makes but by removing the container and adding another
 	// one of that name, which has to be admitted like any other that is added.
@@ -108,20 +109,20 @@ const (
 // containerFields has every field of a container. All are allocated for main containers; a new one
 // must be decided.
 var containerFields = map[string]containerChange{
-	"Image":     sameAfterChange,
-	"Resources": sameAfterChange,
+	"Image":           sameAfterChange,
+	"ImagePullPolicy": sameAfterChange,
+	"ResizePolicy":    sameAfterChange,
+	"Resources":       sameAfterChange, // but its claims
 
 	"Args":                     anotherContainer,
 	"Command":                  anotherContainer,
 	"Env":                      anotherContainer,
 	"EnvFrom":                  anotherContainer,
-	"ImagePullPolicy":          anotherContainer,
 	"Lifecycle":                anotherContainer,
 	"LivenessProbe":            anotherContainer,
 	"Name":                     anotherContainer,
 	"Ports":                    anotherContainer,
 	"ReadinessProbe":           anotherContainer,
-	"ResizePolicy":             anotherContainer,
 	"RestartPolicy":            anotherContainer,
 	"RestartPolicyRules":       anotherContainer,
 	"SecurityContext":          anotherContainer,
@@ -243,6 +244,7 @@ func TestEveryContainerFieldIsDecided(t *testing.T) {
 			}
 			set := func(c *v1.Container, seed int) {
 				reflect.ValueOf(c).Elem().FieldByIndex(field.Index).Set(filled(field.Type, seed))
+				c.Resources.Claims = nil
 			}
 
 			allocated, desired := differing(func(spec *v1.PodSpec, seed int) { set(&spec.Containers[0], seed) })

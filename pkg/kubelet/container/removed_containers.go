@@ -148,8 +148,12 @@ func HashImmutableContainerSpec(container *v1.Container) string {
 	return strconv.FormatUint(hash.Sum64(), 16)
 }
 
-// IsSameContainer returns true if a container can become the other one without being replaced.
+// IsSameContainer returns true if a container can become the other one without being replaced. It
+// returns false if either is nil.
 func IsSameContainer(a, b *v1.Container) bool {
+	if a == nil || b == nil {
+		return false
+	}
 	a1, b1 := immutableContainerSpec(a), immutableContainerSpec(b)
 	return apiequality.Semantic.DeepEqual(&a1, &b1)
 }

@@ -18,24 +18,13 @@ package lifecycle
 
 import (
 	v1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	resourcehelper "k8s.io/component-helpers/resource"
+	kubecontainer "k8s.io/kubernetes/pkg/kubelet/container"
 )
 
 // ExceedsNodeAllocatable is the reason of a change to an allocated pod that asks for more of a
 // resource than the node has to give, whatever else runs on it.
 const ExceedsNodeAllocatable = "ExceedsNodeAllocatable"
-
-// SameContainer returns true if b is a, perhaps with another image or other resources, and not a
-// container that was added after a had been removed. It returns false if either is nil.
-func SameContainer(a, b *v1.Container) bool {
-	if a == nil || b == nil {
-		return false
-	}
-	c := *b
-	c.Image, c.Resources = a.Image, a.Resources
-	return apiequality.Semantic.DeepEqual(*a, c)
-}
 
 // addedContainers returns the pod with only those of its main containers that are added to the
 // allocated pod, or nil if none is.
@@ -46,7 +35,7 @@ func (a *PodAdmitAttributes) addedContainers() *v1.Pod {
 	allocated := containersByName(a.AllocatedPod)
 	var added []v1.Container
 	for i := range a.Pod.Spec.Containers {
-		if c := &a.Pod.Spec.Containers[i]; !SameContainer(allocated[c.Name], c) {
+		if c := &a.Pod.Spec.Containers[i]; !kubecontainer.IsSameContainer(allocated[c.Name], c) {
 			added = append(added, *c)
 		}
 	}
