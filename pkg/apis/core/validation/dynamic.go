@@ -136,8 +136,11 @@ func ValidatePodDynamicUpdate(newPod, oldPod *core.Pod, opts, addedOpts PodValid
 		allErrs = append(allErrs, validateAddedContainer(i, newPod, oldPod, containersPath.Index(i))...)
 	}
 	allErrs = append(allErrs, validateAddedContainersAsOnCreate(newPod, changes.Added, specPath, addedOpts)...)
-	for _, removed := range changes.Removed {
-		allErrs = append(allErrs, validateRemovedContainer(removed, newPod, oldPod, containersPath.Key(removed.Name))...)
+	if len(changes.Removed) > 0 {
+		references := resourceFieldReferences(newPod, &oldPod.Status)
+		for _, removed := range changes.Removed {
+			allErrs = append(allErrs, validateRemovedContainer(removed, references[removed.Name], oldPod, containersPath.Key(removed.Name))...)
+		}
 	}
 	for _, i := range changes.Retained {
 		allErrs = append(allErrs, validateRetainedContainer(&newPod.Spec.Containers[i], changes.old[newPod.Spec.Containers[i].Name], containersPath.Index(i))...)
@@ -197,8 +200,7 @@ func validateAddedContainer(index int, newPod, oldPod *core.Pod, path *field.Pat
 	ctr := &newPod.Spec.Containers[index]
 
 	if where := statusWithName(&oldPod.Status, ctr.Name); where != "" {
-		allErrs = append(allErrs, field.Invalid(path.Child("name"), ctr.Name,
-			fmt.Sprintf("a container of this name still has an entry in status.%s; use another name, or wait until that entry is gone", where)))
+		allErrs = append(allErrs, nameHasStatus(path.Child("name"), ctr.Name, where))
 	}
 	for i := range newPod.Spec.InitContainers {
 		if newPod.Spec.InitContainers[i].Name == ctr.Name {
@@ -321,11 +323,11 @@ func splitContainerPath(path string) (index int, rest string, ok bool) {
 }
 
 // validateRemovedContainer tests that nothing in the pod needs a container
-// which the update removes.
-func validateRemovedContainer(removed *core.Container, newPod, oldPod *core.Pod, path *field.Path) field.ErrorList {
+// which the update removes. refs are the paths of what reads its resources.
+func validateRemovedContainer(removed *core.Container, refs []string, oldPod *core.Pod, path *field.Path) field.ErrorList {
 	var allErrs field.ErrorList
 
-	if refs := resourceFieldReferences(newPod, &oldPod.Status, removed.Name); len(refs) > 0 {
+	if len(refs) > 0 {
 		allErrs = append(allErrs, field.Forbidden(path, fmt.Sprintf(
 			"the container cannot be removed while the downward API reads its resources in %s; remove the containers that read them in the same update (volumes cannot be changed)", strings.Join(refs, ", "))))
 	}
@@ -344,13 +346,14 @@ func validateRemovedContainer(removed *core.Container, newPod, oldPod *core.Pod,
 }
 
 // resourceFieldReferences returns the paths of everything in the pod that reads
-// the resources of the named container through the downward API.
-func resourceFieldReferences(pod *core.Pod, status *core.PodStatus, name string) []string {
-	var refs []string
+// the resources of a container through the downward API, by the name of that
+// container.
+func resourceFieldReferences(pod *core.Pod, status *core.PodStatus) map[string][]string {
+	refs := map[string][]string{}
 	specPath := field.NewPath("spec")
 	add := func(ref *core.ResourceFieldSelector, path *field.Path) {
-		if ref != nil && ref.ContainerName == name {
-			refs = append(refs, path.Child("resourceFieldRef").String())
+		if ref != nil {
+			refs[ref.ContainerName] = append(refs[ref.ContainerName], path.Child("resourceFieldRef").String())
 		}
 	}
 	for i := range pod.Spec.Volumes {
@@ -383,7 +386,7 @@ func resourceFieldReferences(pod *core.Pod, status *core.PodStatus, name string)
 			return true
 		}
 		for i := range c.Env {
-			if c.Env[i].ValueFrom != nil {
+			if c.Env[i].ValueFrom != nil && c.Env[i].ValueFrom.ResourceFieldRef != nil {
 				add(c.Env[i].ValueFrom.ResourceFieldRef, path.Child("env").Index(i).Child("valueFrom"))
 			}
 		}
@@ -792,19 +795,51 @@ func validateExistingPodMetadataAndSpec(newPod, oldPod *core.Pod, opts PodValida
 // statusesForTransition returns the statuses whose transitions can be judged by
 // the spec. A container that was removed from the spec can still run, and can
 // still be restarted by its own restart policy until the node has allocated the
-// removal: nothing in the spec says what it may do.
-func statusesForTransition(oldStatuses []core.ContainerStatus, containers []core.Container) []core.ContainerStatus {
+// removal: nothing in the spec says what it may do. And a container that was
+// added since with the name of a removed one does not continue that one.
+func statusesForTransition(newStatuses, oldStatuses []core.ContainerStatus, containers []core.Container) []core.ContainerStatus {
 	if !utilfeature.DefaultFeatureGate.Enabled(features.DynamicContainers) {
 		return oldStatuses
 	}
 	result := slices.Clone(oldStatuses)
 	for i := range result {
-		if !hasContainer(containers, result[i].Name) {
+		if !hasContainer(containers, result[i].Name) || slices.ContainsFunc(newStatuses, func(s core.ContainerStatus) bool {
+			return s.Name == result[i].Name && s.RestartCount == 0 && s.ContainerID != result[i].ContainerID
+		}) {
 			// Keep the index, it is part of the error messages.
 			result[i].State = core.ContainerState{}
 		}
 	}
 	return result
+}
+
+// validateAddedEphemeralContainers tests that an added ephemeral container does
+// not take the name of a container that was removed from the spec and still has a
+// status: it may still run, and would be taken for the ephemeral container.
+func validateAddedEphemeralContainers(newPod, oldPod *core.Pod, path *field.Path) field.ErrorList {
+	if !utilfeature.DefaultFeatureGate.Enabled(features.DynamicContainers) {
+		return nil
+	}
+	old := sets.New[string]()
+	for i := range oldPod.Spec.EphemeralContainers {
+		old.Insert(oldPod.Spec.EphemeralContainers[i].Name)
+	}
+	var allErrs field.ErrorList
+	for i := range newPod.Spec.EphemeralContainers {
+		name := newPod.Spec.EphemeralContainers[i].Name
+		if old.Has(name) {
+			continue
+		}
+		if where := statusWithName(&oldPod.Status, name); where != "" {
+			allErrs = append(allErrs, nameHasStatus(path.Index(i).Child("name"), name, where))
+		}
+	}
+	return allErrs
+}
+
+// nameHasStatus is the error for an added container whose name is in the status of the pod.
+func nameHasStatus(path *field.Path, name, where string) *field.Error {
+	return field.Invalid(path, name, fmt.Sprintf("a container of this name still has an entry in status.%s; use another name, or wait until that entry is gone", where))
 }
 
 // restartAllMayBeInProgress returns true if all containers of the pod may be
@@ -836,7 +871,7 @@ func validateContainerStateTransitions(newPod, oldPod *core.Pod, statusPath *fie
 	if restartAllMayBeInProgress(newPod, oldPod, opts) {
 		return nil
 	}
-	oldStatuses := statusesForTransition(oldPod.Status.ContainerStatuses, oldPod.Spec.Containers)
+	oldStatuses := statusesForTransition(newPod.Status.ContainerStatuses, oldPod.Status.ContainerStatuses, oldPod.Spec.Containers)
 	allErrs := ValidateContainerStateTransition(newPod.Status.ContainerStatuses, oldStatuses, statusPath.Child("containerStatuses"), oldPod.Spec, opts)
 	return append(allErrs, ValidateInitContainerStateTransition(newPod.Status.InitContainerStatuses, oldPod.Status.InitContainerStatuses, statusPath.Child("initContainerStatuses"), oldPod.Spec, opts)...)
 }

@@ -21,6 +21,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
@@ -35,10 +37,6 @@ func TestContainerChangesOutsideOfDynamic(t *testing.T) {
 	addInit := podtest.SetInitContainers(podtest.MakeContainer("init"))
 	reorder := func(pod *core.Pod) { slices.Reverse(pod.Spec.Containers) }
 
-	validations := map[string]func(newPod, oldPod *core.Pod, opts PodValidationOptions) field.ErrorList{
-		"pod updates": ValidatePodUpdate,
-		"pods/resize": ValidatePodResize,
-	}
 	tests := map[string]struct {
 		update podtest.Tweak
 		// wantHint is true if the error has to name pods/dynamic when the feature is on.
@@ -52,28 +50,64 @@ func TestContainerChangesOutsideOfDynamic(t *testing.T) {
 		"containers are reordered":       {reorder, false},
 		"an environment variable is set": {change("main", env("A", cpuOf("main"))), false},
 	}
-	for path, validate := range validations {
-		for name, tc := range tests {
-			for _, enabled := range []bool{true, false} {
-				t.Run(path+"/"+name+map[bool]string{true: "/feature on", false: "/feature off"}[enabled], func(t *testing.T) {
-					featuregatetesting.SetFeatureGatesDuringTest(t, utilfeature.DefaultFeatureGate, featuregatetesting.FeatureOverrides{
-						features.KubeletAllocatedPodsEndpoint: enabled,
-						features.DynamicContainers:            enabled,
-					})
-					errs := validate(runningPod(tc.update), runningPod(), PodValidationOptions{})
-					if len(errs) == 0 {
-						t.Fatal("want an error, got none")
-					}
-					hint := slices.ContainsFunc(errs, func(err *field.Error) bool {
-						return err.Type == field.ErrorTypeForbidden && err.Field == "spec.containers" &&
-							strings.Contains(err.Detail, "may not add or remove containers, unless") &&
-							strings.Contains(err.Detail, "pods/dynamic") && strings.Contains(err.Detail, "--subresource=dynamic")
-					})
-					if want := enabled && tc.wantHint; hint != want {
-						t.Errorf("want an error that names pods/dynamic: %v, got: %v", want, errs.ToAggregate())
-					}
+	for name, tc := range tests {
+		for _, enabled := range []bool{true, false} {
+			t.Run(name+map[bool]string{true: "/feature on", false: "/feature off"}[enabled], func(t *testing.T) {
+				featuregatetesting.SetFeatureGatesDuringTest(t, utilfeature.DefaultFeatureGate, featuregatetesting.FeatureOverrides{
+					features.KubeletAllocatedPodsEndpoint: enabled,
+					features.DynamicContainers:            enabled,
 				})
-			}
+				errs := ValidatePodUpdate(runningPod(tc.update), runningPod(), PodValidationOptions{})
+				if len(errs) == 0 {
+					t.Fatal("want an error, got none")
+				}
+				hint := slices.ContainsFunc(errs, func(err *field.Error) bool {
+					return err.Type == field.ErrorTypeForbidden && err.Field == "spec.containers" &&
+						strings.Contains(err.Detail, "may not add or remove containers, unless") &&
+						strings.Contains(err.Detail, "pods/dynamic") && strings.Contains(err.Detail, "--subresource=dynamic")
+				})
+				if want := enabled && tc.wantHint; hint != want {
+					t.Errorf("want an error that names pods/dynamic: %v, got: %v", want, errs.ToAggregate())
+				}
+			})
 		}
+	}
+}
+
+// An ephemeral container must not take the name of a removed container that may still run.
+func TestAddedEphemeralContainerNames(t *testing.T) {
+	for name, tc := range map[string]struct {
+		enabled bool
+		name    string
+		want    []string
+	}{
+		"a free name":                               {true, "debugger", nil},
+		"the name of a removed container":           {true, "gone", []string{"spec.ephemeralContainers[0].name"}},
+		"the name of a removed container, gate off": {false, "gone", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			featuregatetesting.SetFeatureGatesDuringTest(t, utilfeature.DefaultFeatureGate, featuregatetesting.FeatureOverrides{
+				features.KubeletAllocatedPodsEndpoint: tc.enabled,
+				features.DynamicContainers:            tc.enabled,
+			})
+			oldPod := runningPod()
+			oldPod.Status.ContainerStatuses = append(oldPod.Status.ContainerStatuses, core.ContainerStatus{Name: "gone"})
+			newPod := oldPod.DeepCopy()
+			ctr := debugger("")
+			ctr.Name = tc.name
+			newPod.Spec.EphemeralContainers = []core.EphemeralContainer{ctr}
+			var got []string
+			for _, err := range ValidatePodEphemeralContainersUpdate(newPod, oldPod, PodValidationOptions{}) {
+				got = append(got, err.Field)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("unexpected fields in error (-want +got):\n%s", diff)
+			}
+
+			// What is there already stays acceptable.
+			if errs := ValidatePodEphemeralContainersUpdate(newPod, newPod, PodValidationOptions{}); len(errs) > 0 {
+				t.Errorf("unexpected errors without a change: %v", errs)
+			}
+		})
 	}
 }

@@ -869,6 +869,10 @@ func TestValidatePodStatusUpdateOfRemovedContainers(t *testing.T) {
 	waiting := func(name string) core.ContainerStatus {
 		return core.ContainerStatus{Name: name, State: core.ContainerState{Waiting: &core.ContainerStateWaiting{Reason: "RestartingAllContainers"}}}
 	}
+	withID := func(status core.ContainerStatus, id string) core.ContainerStatus {
+		status.ContainerID = "docker://" + id
+		return status
+	}
 	type statuses = []core.ContainerStatus
 	restarting := core.PodCondition{Type: core.AllContainersRestarting, Status: core.ConditionTrue}
 
@@ -886,6 +890,16 @@ func TestValidatePodStatusUpdateOfRemovedContainers(t *testing.T) {
 		"the status of a container that is not in the spec any more is dropped": {
 			old: statuses{running("main"), terminated("removed")},
 			new: statuses{running("main")},
+		},
+		"a container was added with the name of a removed one": {
+			old:     statuses{withID(terminated("main"), "old")},
+			new:     statuses{withID(running("main"), "new")},
+			wantOff: []string{"status.containerStatuses[0].state: Forbidden"},
+		},
+		"a container that was added with the name of a removed one waits": {
+			old:     statuses{withID(terminated("main"), "old")},
+			new:     statuses{waiting("main")},
+			wantOff: []string{"status.containerStatuses[0].state: Forbidden"},
 		},
 		"a container that is in the spec may not be restarted": {
 			old:     statuses{terminated("main")},
@@ -1031,7 +1045,7 @@ func FuzzValidatePodDynamicUpdate(f *testing.F) {
 			}
 		}
 		for _, removed := range changes.Removed {
-			if refs := resourceFieldReferences(newPod, &oldPod.Status, removed.Name); len(refs) > 0 {
+			if refs := resourceFieldReferences(newPod, &oldPod.Status)[removed.Name]; len(refs) > 0 {
 				t.Errorf("accepted the removal of %s, which %v refer to", removed.Name, refs)
 			}
 		}
