@@ -571,6 +571,22 @@ func validateDynamicVolumes(newPod, oldPod *core.Pod, path *field.Path, opts Pod
 	return allErrs
 }
 
+// withoutRemovedStatuses returns a pod with the statuses of containers in the
+// spec alone. Only those tell whether the node can resize the pod: the status of
+// a container that was removed may never get to know its resources.
+func withoutRemovedStatuses(pod *core.Pod) core.Pod {
+	if !utilfeature.DefaultFeatureGate.Enabled(features.DynamicContainers) {
+		return *pod
+	}
+	result := core.Pod{}
+	for _, status := range pod.Status.ContainerStatuses {
+		if hasContainer(pod.Spec.Containers, status.Name) {
+			result.Status.ContainerStatuses = append(result.Status.ContainerStatuses, status)
+		}
+	}
+	return result
+}
+
 // validateDynamicResources tests what an update does to the resources of the
 // pod as a whole, by the rules of pods/resize.
 func validateDynamicResources(newPod, oldPod *core.Pod, changes ContainerChanges, specPath *field.Path, opts PodValidationOptions) field.ErrorList {
@@ -581,15 +597,7 @@ func validateDynamicResources(newPod, oldPod *core.Pod, changes ContainerChanges
 	}
 
 	if resized {
-		// Only containers in the spec tell: the status of one that was removed
-		// may never get to know its resources.
-		pod := core.Pod{}
-		for _, status := range oldPod.Status.ContainerStatuses {
-			if _, found := changes.old[status.Name]; found {
-				pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, status)
-			}
-		}
-		if !isPodResizeRequestSupported(pod) {
+		if !isPodResizeRequestSupported(withoutRemovedStatuses(oldPod)) {
 			allErrs = append(allErrs, field.Forbidden(specPath, "resources cannot be changed: the node of this pod does not support in-place resize"))
 		}
 	}

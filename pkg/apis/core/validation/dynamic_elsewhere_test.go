@@ -111,3 +111,29 @@ func TestAddedEphemeralContainerNames(t *testing.T) {
 		})
 	}
 }
+
+// A removed container whose resources were never reported does not keep the others from being resized.
+func TestResizeWhileRemovedContainerRuns(t *testing.T) {
+	for name, enabled := range map[string]bool{"gate on": true, "gate off": false} {
+		t.Run(name, func(t *testing.T) {
+			featuregatetesting.SetFeatureGatesDuringTest(t, utilfeature.DefaultFeatureGate, featuregatetesting.FeatureOverrides{
+				features.KubeletAllocatedPodsEndpoint: enabled,
+				features.DynamicContainers:            enabled,
+			})
+			oldPod := runningPod(change("main", func(c *core.Container) {
+				c.Resources = podtest.MakeResourceRequirements(map[string]string{"cpu": "1"}, nil)
+			}))
+			oldPod.Status.QOSClass = core.PodQOSBurstable
+			removed := core.ContainerStatus{Name: "gone", State: core.ContainerState{Running: &core.ContainerStateRunning{}}}
+			oldPod.Status.ContainerStatuses = append([]core.ContainerStatus{removed}, oldPod.Status.ContainerStatuses...)
+			newPod := oldPod.DeepCopy()
+			change("main", func(c *core.Container) {
+				c.Resources = podtest.MakeResourceRequirements(map[string]string{"cpu": "2"}, nil)
+			})(newPod)
+			errs := ValidatePodResize(newPod, oldPod, PodValidationOptions{})
+			if enabled && len(errs) > 0 || !enabled && len(errs) != 1 {
+				t.Errorf("unexpected errors: %v", errs)
+			}
+		})
+	}
+}

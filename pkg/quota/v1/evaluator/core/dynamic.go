@@ -17,9 +17,13 @@ limitations under the License.
 package core
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/kubernetes/pkg/features"
 )
 
 // handlesDynamic returns true for updates through pods/dynamic that may need more quota than the pod has: those that add
@@ -55,4 +59,21 @@ func addsOrResizes(containers, oldContainers []corev1.Container) bool {
 		}
 	}
 	return false
+}
+
+// withoutOldVerdict returns the pod without the condition that its resize is pending if the condition is about an older
+// spec. That the node cannot do what was asked for then must not make free of charge what is asked for now.
+func withoutOldVerdict(pod *corev1.Pod) *corev1.Pod {
+	if !feature.DefaultFeatureGate.Enabled(features.DynamicContainers) {
+		return pod
+	}
+	isOld := func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodResizePending && c.ObservedGeneration < pod.Generation
+	}
+	if !slices.ContainsFunc(pod.Status.Conditions, isOld) {
+		return pod
+	}
+	result := *pod
+	result.Status.Conditions = slices.DeleteFunc(slices.Clone(pod.Status.Conditions), isOld)
+	return &result
 }

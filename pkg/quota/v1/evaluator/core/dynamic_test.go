@@ -19,9 +19,14 @@ package core
 import (
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/util/feature"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	api "k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 )
@@ -53,6 +58,48 @@ func TestPodEvaluatorHandlesDynamic(t *testing.T) {
 				api.Resource("pods").WithVersion("version"), "dynamic", admission.Update, nil, false, nil)
 			if got := evaluator.Handles(attr); got != tc.want {
 				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+// What the node said of an older spec does not make a newer one free of charge.
+func TestPodUsageOfInfeasiblePods(t *testing.T) {
+	container := func(name, cpu string) corev1.Container {
+		return corev1.Container{Name: name, Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}}
+	}
+	for name, tc := range map[string]struct {
+		enabled            bool
+		observedGeneration int64
+		want               string
+	}{
+		"the node refused this spec":              {true, 2, "1"},
+		"the node refused an older one":           {true, 1, "100"},
+		"the node refused an older one, gate off": {false, 1, "1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			featuregatetesting.SetFeatureGatesDuringTest(t, feature.DefaultFeatureGate, featuregatetesting.FeatureOverrides{
+				features.KubeletAllocatedPodsEndpoint: tc.enabled,
+				features.DynamicContainers:            tc.enabled,
+			})
+			a := container("a", "1")
+			pod := &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Generation: 2},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{a, container("big", "99")}},
+				Status: corev1.PodStatus{
+					Phase:             corev1.PodRunning,
+					ContainerStatuses: []corev1.ContainerStatus{{Name: "a", AllocatedResources: a.Resources.Requests, Resources: &a.Resources}},
+					Conditions: []corev1.PodCondition{{
+						Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonInfeasible, ObservedGeneration: tc.observedGeneration,
+					}},
+				},
+			}
+			usage, err := PodUsageFunc(pod, clock.RealClock{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := usage[corev1.ResourceRequestsCPU]; got.Cmp(resource.MustParse(tc.want)) != 0 {
+				t.Errorf("requests.cpu: got %s, want %s", got.String(), tc.want)
 			}
 		})
 	}
