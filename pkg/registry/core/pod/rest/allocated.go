@@ -110,6 +110,10 @@ func (r *AllocatedREST) Get(ctx context.Context, name string, options *metav1.Ge
 	defer func() { _ = resp.Body.Close() }()
 
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAllocatedPodBytes+1))
+	if err == nil {
+		// The kubelet sees that its client gives up, and may then end an answer that is not complete.
+		err = ctx.Err()
+	}
 	if err != nil {
 		return nil, kubeletUnreachable(pod, err)
 	}
