@@ -196,7 +196,7 @@ build::main() {
   done
   if (( ${#packages[@]} > 0 )); then
     build::require_tree
-    log::step "building from the tree: ${kubernetes[*]} ${e2e[*]/e2e.test/}"
+    log::step "building from the tree: ${packages[*]##*/}"
     go build -C "${TREE}" -v -tags "${TAGS}" -ldflags "all=$(build::ldflags)" -o "${GO_OUT}/" "${packages[@]}" 2>&1 | build::progress
   fi
   if [[ " ${e2e[*]} " == *" e2e.test "* ]]; then

@@ -842,7 +842,9 @@ cluster::remove() {
   if ! own_runtime; then
     cluster::remove_foreign_pods
   fi
-  daemon::stop kube-scheduler kube-controller-manager kube-apiserver containerd etcd
+  # kube-apiserver does not end while etcd is gone.
+  daemon::stop kube-scheduler kube-controller-manager kube-apiserver
+  daemon::stop containerd etcd
   host::clean
   local left
   left=$(host::leftovers)

@@ -46,6 +46,8 @@ if ! "${REPO_ROOT}/hack/local-up-cluster.sh" status >/dev/null 2>&1; then
   trap '"${REPO_ROOT}/hack/local-up-cluster.sh" down' EXIT
 fi
 
+# For the specs that kill components.
+export LOCAL_UP_CLUSTER=${REPO_ROOT}/hack/local-up-cluster.sh
 mkdir -p "${TEST_OUT}"
 skips=()
 if (( $# == 0 )); then

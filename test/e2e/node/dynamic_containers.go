@@ -27,9 +27,13 @@ import (
 	"github.com/onsi/ginkgo/v2"
 	"github.com/onsi/gomega"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authentication/user"
+	clientset "k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/retry"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/kubernetes/pkg/features"
@@ -265,51 +269,47 @@ var _ = SIGDescribe("Dynamic Containers", framework.WithFeatureGate(features.Dyn
 		gomega.Expect(time.Since(start)).To(gomega.BeNumerically("<", 30*time.Second), "the pod must be gone within its grace period")
 	})
 
-	ginkgo.It("should allocate all changes of an update or none", func(ctx context.Context) {
-		pod := dynamicPod("main", "old")
-		for i := range pod.Spec.Containers {
-			pod.Spec.Containers[i].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse("10m")}
-		}
-		pod = podClient.CreateSync(ctx, pod)
-		node, err := f.ClientSet.CoreV1().Nodes().Get(ctx, pod.Spec.NodeName, metav1.GetOptions{})
+	ginkgo.It("should let its node read what an added container refers to for as long as that runs", func(ctx context.Context) {
+		secret, err := f.ClientSet.CoreV1().Secrets(f.Namespace.Name).Create(ctx, &v1.Secret{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "dynamic-"},
+			StringData: map[string]string{"key": "open sesame"},
+		}, metav1.CreateOptions{})
 		framework.ExpectNoError(err)
-		// As much as the node has, so that the other pod is in the way.
-		tooMuch := node.Status.Allocatable.Cpu().DeepCopy()
-		tooMuch.Sub(resource.MustParse("10m"))
-		other := dynamicPod("main")
-		other.Spec.NodeName = pod.Spec.NodeName
-		other.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse("10m")}
-		podClient.CreateSync(ctx, other)
+		pod := podClient.CreateSync(ctx, dynamicPod("main"))
 
-		ginkgo.By("adding a container beyond the capacity that is free, with a removal and a new image")
-		updateDynamic(ctx, f, pod.Name, func(pod *v1.Pod) {
-			added := sleepingContainer("new")
-			added.Resources.Requests = v1.ResourceList{v1.ResourceCPU: tooMuch}
-			pod.Spec.Containers = []v1.Container{pod.Spec.Containers[0], added}
-			pod.Spec.Containers[0].Image = imageutils.GetE2EImage(imageutils.Agnhost)
-		})
-		pending := waitForContainer(ctx, f, pod.Name, "new", func(s *v1.ContainerStatus) bool {
-			return s.State.Waiting != nil && s.State.Waiting.Reason == v1.ContainerReasonUnallocated
-		})
-		expectUntouched(pod, pending, "main", "old")
-		gomega.Expect(podutil.IsPodReady(pending)).To(gomega.BeTrueBecause("an unallocated container does not count"))
-		_, condition := podutil.GetPodCondition(&pending.Status, v1.PodResizePending)
-		gomega.Expect(condition).ToNot(gomega.BeNil(), "condition PodResizePending")
-		gomega.Consistently(ctx, func(g gomega.Gomega, ctx context.Context) {
-			allocated, err := f.ClientSet.CoreV1().Pods(pod.Namespace).GetAllocated(ctx, pod.Name, metav1.GetOptions{})
-			g.Expect(err).NotTo(gomega.HaveOccurred())
-			g.Expect(allocated.Spec.Containers).To(gomega.HaveLen(2), "containers in pods/allocated")
-			current, err := podClient.Get(ctx, pod.Name, metav1.GetOptions{})
-			g.Expect(err).NotTo(gomega.HaveOccurred())
-			for i, name := range []string{"main", "old"} {
-				g.Expect(allocated.Spec.Containers[i].Name).To(gomega.Equal(name), "container in pods/allocated")
-				g.Expect(allocated.Spec.Containers[i].Image).To(gomega.Equal(imageutils.GetE2EImage(imageutils.BusyBox)), "image of container %s in pods/allocated", name)
-				s, _ := podutil.GetContainerStatus(current.Status.ContainerStatuses, name)
-				g.Expect(s.State.Running).ToNot(gomega.BeNil(), "container %s must go on", name)
-				g.Expect(s.RestartCount).To(gomega.BeZero(), "container %s must not be restarted", name)
-				g.Expect(s.Image).To(gomega.Equal(imageutils.GetE2EImage(imageutils.BusyBox)), "container %s must keep its image", name)
-			}
-		}).WithTimeout(5 * time.Second).Should(gomega.Succeed())
+		config := f.ClientConfig()
+		config.Impersonate = rest.ImpersonationConfig{UserName: "system:node:" + pod.Spec.NodeName, Groups: []string{user.NodesGroup, user.AllAuthenticated}}
+		node, err := clientset.NewForConfig(config)
+		framework.ExpectNoError(err)
+		getSecret := func(ctx context.Context) error {
+			_, err := node.CoreV1().Secrets(secret.Namespace).Get(ctx, secret.Name, metav1.GetOptions{})
+			return err
+		}
+		gomega.Expect(getSecret(ctx)).To(gomega.MatchError(apierrors.IsForbidden, "IsForbidden"), "nothing in the pod refers to the secret")
+
+		added := sleepingContainer("w")
+		added.Env = []v1.EnvVar{{Name: "SECRET", ValueFrom: &v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{
+			LocalObjectReference: v1.LocalObjectReference{Name: secret.Name}, Key: "key",
+		}}}}
+		added.Command[2] = "echo $SECRET; " + added.Command[2]
+		patchDynamic(ctx, f, pod.Name, patchToAdd(added))
+		gomega.Expect(getSecret(ctx)).To(gomega.Succeed(), "a container that was added refers to the secret")
+		waitForContainer(ctx, f, pod.Name, "w", isRunning)
+		gomega.Eventually(ctx, e2epod.GetPodLogs).WithArguments(f.ClientSet, pod.Namespace, pod.Name, "w").
+			WithTimeout(f.Timeouts.PodStart).Should(gomega.Equal("open sesame\n"))
+		events, err := f.ClientSet.CoreV1().Events(pod.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=Failed,involvedObject.name=" + pod.Name})
+		framework.ExpectNoError(err)
+		gomega.Expect(events.Items).To(gomega.BeEmpty(), "the container must start at the first attempt")
+
+		patchDynamic(ctx, f, pod.Name, patchToRemove("w"))
+		waitForContainer(ctx, f, pod.Name, "w", isTerminated)
+		gomega.Eventually(ctx, getSecret).WithTimeout(f.Timeouts.PodStart).
+			Should(gomega.MatchError(apierrors.IsForbidden, "IsForbidden"), "nothing that runs refers to the secret")
+	})
+
+	ginkgo.It("should allocate all changes of an update or none", func(ctx context.Context) {
+		pod := deferChange(ctx, f, podClient)
+		expectDeferred(ctx, f, pod, 0)
 
 		ginkgo.By("shrinking the added container to fit")
 		updateDynamic(ctx, f, pod.Name, func(pod *v1.Pod) {
@@ -323,7 +323,94 @@ var _ = SIGDescribe("Dynamic Containers", framework.WithFeatureGate(features.Dyn
 		waitForContainer(ctx, f, pod.Name, "old", isTerminated)
 		waitForContainer(ctx, f, pod.Name, "main", func(s *v1.ContainerStatus) bool { return isRunning(s) && s.RestartCount == 1 })
 	})
+
+	ginkgo.It("should restart containers as they are allocated, and forget a change that is reverted", func(ctx context.Context) {
+		pod := deferChange(ctx, f, podClient)
+
+		ginkgo.By("ending the containers that run")
+		for _, name := range []string{"main", "old"} {
+			_, _, err := e2epod.ExecCommandInContainerWithFullOutput(f, pod.Name, name, "kill", "1")
+			framework.ExpectNoError(err)
+			waitForContainer(ctx, f, pod.Name, name, func(s *v1.ContainerStatus) bool { return isRunning(s) && s.RestartCount == 1 })
+		}
+		expectDeferred(ctx, f, pod, 1)
+
+		ginkgo.By("reverting the change")
+		updateDynamic(ctx, f, pod.Name, func(desired *v1.Pod) { desired.Spec.Containers = pod.DeepCopy().Spec.Containers })
+		framework.ExpectNoError(framework.Gomega().Eventually(ctx, framework.GetObject(podClient.Get, pod.Name, metav1.GetOptions{})).
+			WithTimeout(f.Timeouts.PodStart).Should(framework.MakeMatcher(func(pod *v1.Pod) (func() string, error) {
+			_, condition := podutil.GetPodCondition(&pod.Status, v1.PodResizePending)
+			_, hasStatus := podutil.GetContainerStatus(pod.Status.ContainerStatuses, "new")
+			if condition == nil && !hasStatus {
+				return nil, nil
+			}
+			return func() string {
+				return fmt.Sprintf("expected neither condition PodResizePending nor a status of container new in\n%s", framework.PrettyPrintJSON(pod.Status))
+			}, nil
+		})))
+		expectDeferred(ctx, f, pod, 1)
+	})
 })
+
+// deferChange creates a pod with the containers main and old and updates it so that main gets another
+// image, old is removed, and new is added with more resources than are free. It returns the pod as
+// it was before that, once the change is pending.
+func deferChange(ctx context.Context, f *framework.Framework, podClient *e2epod.PodClient) *v1.Pod {
+	ginkgo.GinkgoHelper()
+	pod := dynamicPod("main", "old")
+	for i := range pod.Spec.Containers {
+		pod.Spec.Containers[i].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse("10m")}
+	}
+	pod = podClient.CreateSync(ctx, pod)
+	node, err := f.ClientSet.CoreV1().Nodes().Get(ctx, pod.Spec.NodeName, metav1.GetOptions{})
+	framework.ExpectNoError(err)
+	// As much as the node has, so that the other pod is in the way.
+	tooMuch := node.Status.Allocatable.Cpu().DeepCopy()
+	tooMuch.Sub(resource.MustParse("10m"))
+	other := dynamicPod("main")
+	other.Spec.NodeName = pod.Spec.NodeName
+	other.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse("10m")}
+	podClient.CreateSync(ctx, other)
+
+	ginkgo.By("adding a container beyond the capacity that is free, with a removal and a new image")
+	updateDynamic(ctx, f, pod.Name, func(pod *v1.Pod) {
+		added := sleepingContainer("new")
+		added.Resources.Requests = v1.ResourceList{v1.ResourceCPU: tooMuch}
+		pod.Spec.Containers = []v1.Container{pod.Spec.Containers[0], added}
+		pod.Spec.Containers[0].Image = imageutils.GetE2EImage(imageutils.Agnhost)
+	})
+	pending := waitForContainer(ctx, f, pod.Name, "new", func(s *v1.ContainerStatus) bool {
+		return s.State.Waiting != nil && s.State.Waiting.Reason == v1.ContainerReasonUnallocated
+	})
+	expectUntouched(pod, pending, "main", "old")
+	gomega.Expect(podutil.IsPodReady(pending)).To(gomega.BeTrueBecause("an unallocated container does not count"))
+	_, condition := podutil.GetPodCondition(&pending.Status, v1.PodResizePending)
+	gomega.Expect(condition).ToNot(gomega.BeNil(), "condition PodResizePending")
+	gomega.Expect(condition.Message).To(gomega.ContainSubstring(`added container "new": cpu`), "message of condition PodResizePending")
+	return pod
+}
+
+// expectDeferred checks for some seconds that the containers main and old go on as they are
+// allocated, restarted so many times, and that nothing else is.
+func expectDeferred(ctx context.Context, f *framework.Framework, pod *v1.Pod, restarts int32) {
+	ginkgo.GinkgoHelper()
+	pods := f.ClientSet.CoreV1().Pods(pod.Namespace)
+	gomega.Consistently(ctx, func(g gomega.Gomega, ctx context.Context) {
+		allocated, err := pods.GetAllocated(ctx, pod.Name, metav1.GetOptions{})
+		g.Expect(err).NotTo(gomega.HaveOccurred())
+		g.Expect(allocated.Spec.Containers).To(gomega.HaveLen(2), "containers in pods/allocated")
+		current, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
+		g.Expect(err).NotTo(gomega.HaveOccurred())
+		for i, name := range []string{"main", "old"} {
+			g.Expect(allocated.Spec.Containers[i].Name).To(gomega.Equal(name), "container in pods/allocated")
+			g.Expect(allocated.Spec.Containers[i].Image).To(gomega.Equal(imageutils.GetE2EImage(imageutils.BusyBox)), "image of container %s in pods/allocated", name)
+			s, _ := podutil.GetContainerStatus(current.Status.ContainerStatuses, name)
+			g.Expect(s.State.Running).ToNot(gomega.BeNil(), "container %s must go on", name)
+			g.Expect(s.RestartCount).To(gomega.Equal(restarts), "restart count of container %s", name)
+			g.Expect(s.Image).To(gomega.Equal(imageutils.GetE2EImage(imageutils.BusyBox)), "container %s must keep its image", name)
+		}
+	}).WithTimeout(5 * time.Second).Should(gomega.Succeed())
+}
 
 // watchTransitions watches the pod until the returned function is called, which returns the phases
 // and the states of the Ready condition that the pod went through.
