@@ -293,13 +293,10 @@ var _ = SIGDescribe("Dynamic Containers", framework.WithFeatureGate(features.Dyn
 		}}}}
 		added.Command[2] = "echo $SECRET; " + added.Command[2]
 		patchDynamic(ctx, f, pod.Name, patchToAdd(added))
-		gomega.Expect(getSecret(ctx)).To(gomega.Succeed(), "a container that was added refers to the secret")
+		gomega.Eventually(ctx, getSecret).WithTimeout(f.Timeouts.PodStart).Should(gomega.Succeed(), "a container that was added refers to the secret")
 		waitForContainer(ctx, f, pod.Name, "w", isRunning)
 		gomega.Eventually(ctx, e2epod.GetPodLogs).WithArguments(f.ClientSet, pod.Namespace, pod.Name, "w").
 			WithTimeout(f.Timeouts.PodStart).Should(gomega.Equal("open sesame\n"))
-		events, err := f.ClientSet.CoreV1().Events(pod.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=Failed,involvedObject.name=" + pod.Name})
-		framework.ExpectNoError(err)
-		gomega.Expect(events.Items).To(gomega.BeEmpty(), "the container must start at the first attempt")
 
 		patchDynamic(ctx, f, pod.Name, patchToRemove("w"))
 		waitForContainer(ctx, f, pod.Name, "w", isTerminated)
@@ -307,7 +304,8 @@ var _ = SIGDescribe("Dynamic Containers", framework.WithFeatureGate(features.Dyn
 			Should(gomega.MatchError(apierrors.IsForbidden, "IsForbidden"), "nothing that runs refers to the secret")
 	})
 
-	ginkgo.It("should allocate all changes of an update or none", func(ctx context.Context) {
+	// Serial: what is deferred keeps the scheduler from placing other pods.
+	f.It("should allocate all changes of an update or none", f.WithSerial(), func(ctx context.Context) {
 		pod := deferChange(ctx, f, podClient)
 		expectDeferred(ctx, f, pod, 0)
 
@@ -324,8 +322,9 @@ var _ = SIGDescribe("Dynamic Containers", framework.WithFeatureGate(features.Dyn
 		waitForContainer(ctx, f, pod.Name, "main", func(s *v1.ContainerStatus) bool { return isRunning(s) && s.RestartCount == 1 })
 	})
 
-	ginkgo.It("should restart containers as they are allocated, and forget a change that is reverted", func(ctx context.Context) {
-		pod := deferChange(ctx, f, podClient)
+	f.It("should restart containers as they are allocated, and forget a change that is reverted", f.WithSerial(), func(ctx context.Context) {
+		// A removal that is pending cannot be reverted: its name is taken until it is done.
+		pod := deferChange(ctx, f, podClient, "old")
 
 		ginkgo.By("ending the containers that run")
 		for _, name := range []string{"main", "old"} {
@@ -353,31 +352,35 @@ var _ = SIGDescribe("Dynamic Containers", framework.WithFeatureGate(features.Dyn
 })
 
 // deferChange creates a pod with the containers main and old and updates it so that main gets another
-// image, old is removed, and new is added with more resources than are free. It returns the pod as
-// it was before that, once the change is pending.
-func deferChange(ctx context.Context, f *framework.Framework, podClient *e2epod.PodClient) *v1.Pod {
+// image, old is removed unless it is among the containers to keep, and new is added with more
+// resources than are free. It returns the pod as it was before that, once the change is pending.
+func deferChange(ctx context.Context, f *framework.Framework, podClient *e2epod.PodClient, keep ...string) *v1.Pod {
 	ginkgo.GinkgoHelper()
+	little := resource.MustParse("10m")
 	pod := dynamicPod("main", "old")
 	for i := range pod.Spec.Containers {
-		pod.Spec.Containers[i].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse("10m")}
+		pod.Spec.Containers[i].Resources.Requests = v1.ResourceList{v1.ResourceCPU: little}
 	}
 	pod = podClient.CreateSync(ctx, pod)
 	node, err := f.ClientSet.CoreV1().Nodes().Get(ctx, pod.Spec.NodeName, metav1.GetOptions{})
 	framework.ExpectNoError(err)
-	// As much as the node has, so that the other pod is in the way.
+	// With main and old, which counts until it has stopped, as much as the node has, so that the
+	// other pod is in the way.
 	tooMuch := node.Status.Allocatable.Cpu().DeepCopy()
-	tooMuch.Sub(resource.MustParse("10m"))
+	tooMuch.Sub(little)
+	tooMuch.Sub(little)
 	other := dynamicPod("main")
 	other.Spec.NodeName = pod.Spec.NodeName
-	other.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse("10m")}
+	other.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: little}
 	podClient.CreateSync(ctx, other)
 
-	ginkgo.By("adding a container beyond the capacity that is free, with a removal and a new image")
+	ginkgo.By("adding a container beyond the capacity that is free, with other changes")
 	updateDynamic(ctx, f, pod.Name, func(pod *v1.Pod) {
+		pod.Spec.Containers = slices.DeleteFunc(pod.Spec.Containers, func(c v1.Container) bool { return c.Name == "old" && !slices.Contains(keep, c.Name) })
+		pod.Spec.Containers[0].Image = imageutils.GetE2EImage(imageutils.Agnhost)
 		added := sleepingContainer("new")
 		added.Resources.Requests = v1.ResourceList{v1.ResourceCPU: tooMuch}
-		pod.Spec.Containers = []v1.Container{pod.Spec.Containers[0], added}
-		pod.Spec.Containers[0].Image = imageutils.GetE2EImage(imageutils.Agnhost)
+		pod.Spec.Containers = append(pod.Spec.Containers, added)
 	})
 	pending := waitForContainer(ctx, f, pod.Name, "new", func(s *v1.ContainerStatus) bool {
 		return s.State.Waiting != nil && s.State.Waiting.Reason == v1.ContainerReasonUnallocated
@@ -385,17 +388,17 @@ func deferChange(ctx context.Context, f *framework.Framework, podClient *e2epod.
 	expectUntouched(pod, pending, "main", "old")
 	gomega.Expect(podutil.IsPodReady(pending)).To(gomega.BeTrueBecause("an unallocated container does not count"))
 	_, condition := podutil.GetPodCondition(&pending.Status, v1.PodResizePending)
-	gomega.Expect(condition).ToNot(gomega.BeNil(), "condition PodResizePending")
+	gomega.Expect(condition).To(gomega.HaveField("Reason", v1.PodReasonDeferred), "condition PodResizePending")
 	gomega.Expect(condition.Message).To(gomega.ContainSubstring(`added container "new": cpu`), "message of condition PodResizePending")
 	return pod
 }
 
-// expectDeferred checks for some seconds that the containers main and old go on as they are
-// allocated, restarted so many times, and that nothing else is.
+// expectDeferred waits until the containers main and old run as they are allocated, restarted so many
+// times, and checks for some seconds that they go on and that nothing else is allocated.
 func expectDeferred(ctx context.Context, f *framework.Framework, pod *v1.Pod, restarts int32) {
 	ginkgo.GinkgoHelper()
 	pods := f.ClientSet.CoreV1().Pods(pod.Namespace)
-	gomega.Consistently(ctx, func(g gomega.Gomega, ctx context.Context) {
+	asAllocated := func(g gomega.Gomega, ctx context.Context) {
 		allocated, err := pods.GetAllocated(ctx, pod.Name, metav1.GetOptions{})
 		g.Expect(err).NotTo(gomega.HaveOccurred())
 		g.Expect(allocated.Spec.Containers).To(gomega.HaveLen(2), "containers in pods/allocated")
@@ -409,7 +412,9 @@ func expectDeferred(ctx context.Context, f *framework.Framework, pod *v1.Pod, re
 			g.Expect(s.RestartCount).To(gomega.Equal(restarts), "restart count of container %s", name)
 			g.Expect(s.Image).To(gomega.Equal(imageutils.GetE2EImage(imageutils.BusyBox)), "container %s must keep its image", name)
 		}
-	}).WithTimeout(5 * time.Second).Should(gomega.Succeed())
+	}
+	gomega.Eventually(ctx, asAllocated).WithTimeout(f.Timeouts.PodStart).Should(gomega.Succeed())
+	gomega.Consistently(ctx, asAllocated).WithTimeout(5 * time.Second).Should(gomega.Succeed())
 }
 
 // watchTransitions watches the pod until the returned function is called, which returns the phases

@@ -193,25 +193,21 @@ type localDaemon struct {
 	script, name string
 }
 
-func (d *localDaemon) run(ctx context.Context, command ...string) string {
-	ginkgo.GinkgoHelper()
-	output, err := exec.CommandContext(ctx, d.script, command...).CombinedOutput()
-	framework.ExpectNoError(err, "%s %q: %s", d.script, command, output)
-	return string(output)
-}
-
 // start starts the daemon if it does not run.
 func (d *localDaemon) start(ctx context.Context) {
 	ginkgo.GinkgoHelper()
-	d.run(ctx, "start", d.name)
+	output, err := exec.CommandContext(ctx, d.script, "start", d.name).CombinedOutput()
+	framework.ExpectNoError(err, "start %s: %s", d.name, output)
 }
 
 // signal sends the daemon a signal, and waits until it is gone after SIGKILL.
 func (d *localDaemon) signal(ctx context.Context, signal syscall.Signal) {
 	ginkgo.GinkgoHelper()
-	match := regexp.MustCompile(`(?m)^` + d.name + ` +running, process ([0-9]+)$`).FindStringSubmatch(d.run(ctx, "status"))
-	gomega.Expect(match).To(gomega.HaveLen(2), "daemon %s must run", d.name)
-	pid, err := strconv.Atoi(match[1])
+	// It fails when another daemon does not run.
+	status, _ := exec.CommandContext(ctx, d.script, "status").CombinedOutput()
+	match := regexp.MustCompile(`(?m)^` + d.name + ` +running, process ([0-9]+)$`).FindSubmatch(status)
+	gomega.Expect(match).To(gomega.HaveLen(2), "daemon %s must run: %s", d.name, status)
+	pid, err := strconv.Atoi(string(match[1]))
 	framework.ExpectNoError(err)
 	framework.ExpectNoError(syscall.Kill(pid, signal), "send %s signal %s", d.name, signal)
 	if signal == syscall.SIGKILL {
