@@ -929,6 +929,10 @@ cluster::foreground() {
 
 main() {
   local command option
+  if [[ ${1:-} == --help ]]; then
+    usage
+    exit 0
+  fi
   while getopts "ho:" option; do
     case "${option}" in
       h) usage; exit 0 ;;

@@ -24,6 +24,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/klog/v2"
 )
@@ -31,14 +32,14 @@ import (
 // runLabel is on every sandbox of this program; its value is the namespace of the run.
 const runLabel = "dynamic-perf.k8s.io/run"
 
-// floor measures what the container runtime alone needs for a container in a sandbox that exists: what
-// nothing above it can be faster than.
+// floor measures what the container runtime alone needs for so many containers at once in a sandbox
+// that exists, each stage until the last of them reached it: what nothing above it can be faster than.
 //
 // The kubelet ends every sandbox that it does not know, at its next housekeeping (2 s). So each sample
 // has a sandbox of its own, and is taken again if the kubelet came in between.
-func (b *benchmark) floor(ctx context.Context) (sample, error) {
+func (b *benchmark) floor(ctx context.Context, count int) (sample, error) {
 	for {
-		s, interrupted, err := b.floorOnce(ctx)
+		s, interrupted, err := b.floorOnce(ctx, count)
 		if !interrupted {
 			return s, err
 		}
@@ -47,7 +48,7 @@ func (b *benchmark) floor(ctx context.Context) (sample, error) {
 	}
 }
 
-func (b *benchmark) floorOnce(ctx context.Context) (s sample, interrupted bool, err error) {
+func (b *benchmark) floorOnce(ctx context.Context, count int) (s sample, interrupted bool, err error) {
 	name := b.newName("floor")
 	logDirectory := filepath.Join(b.scratch, name)
 	if err := os.Mkdir(logDirectory, 0o755); err != nil {
@@ -70,7 +71,16 @@ func (b *benchmark) floorOnce(ctx context.Context) (s sample, interrupted bool, 
 		}
 	}()
 
-	s, err = b.createAndStart(ctx, sandbox, sandboxConfig)
+	samples := make([]sample, count)
+	group, groupCtx := errgroup.WithContext(ctx)
+	start := time.Now()
+	for i := range samples {
+		group.Go(func() (err error) {
+			samples[i], err = b.createAndStart(groupCtx, start, fmt.Sprintf("c%d", i), sandbox, sandboxConfig)
+			return err
+		})
+	}
+	err = group.Wait()
 	status, statusErr := b.runtime.PodSandboxStatus(ctx, sandbox, false)
 	if ctx.Err() != nil {
 		return nil, false, context.Cause(ctx)
@@ -78,17 +88,20 @@ func (b *benchmark) floorOnce(ctx context.Context) (s sample, interrupted bool, 
 	if statusErr != nil || status.GetStatus().GetState() != runtimeapi.PodSandboxState_SANDBOX_READY {
 		return nil, true, err
 	}
-	return s, false, err
+	if err != nil {
+		return nil, false, err
+	}
+	return slowest(samples), false, nil
 }
 
-func (b *benchmark) createAndStart(ctx context.Context, sandbox string, sandboxConfig *runtimeapi.PodSandboxConfig) (sample, error) {
+func (b *benchmark) createAndStart(ctx context.Context, start time.Time, name, sandbox string, sandboxConfig *runtimeapi.PodSandboxConfig) (sample, error) {
 	ctx, cancel := b.withTimeout(ctx)
 	defer cancel()
 	config := &runtimeapi.ContainerConfig{
-		Metadata: &runtimeapi.ContainerMetadata{Name: "main"},
+		Metadata: &runtimeapi.ContainerMetadata{Name: name},
 		Image:    &runtimeapi.ImageSpec{Image: b.options.image, UserSpecifiedImage: b.options.image},
 		Command:  printTimeAndSleep,
-		LogPath:  "main.log",
+		LogPath:  name + ".log",
 		Linux: &runtimeapi.LinuxContainerConfig{
 			Resources: &runtimeapi.LinuxContainerResources{CpuShares: cpuShares},
 			SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
@@ -96,7 +109,6 @@ func (b *benchmark) createAndStart(ctx context.Context, sandbox string, sandboxC
 			},
 		},
 	}
-	start := time.Now()
 	id, err := b.runtime.CreateContainer(ctx, sandbox, config, sandboxConfig)
 	if err != nil {
 		return nil, fmt.Errorf("create a container for the floor: %w", err)

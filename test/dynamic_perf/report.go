@@ -82,14 +82,13 @@ func (r *report) note(note string) {
 	}
 }
 
-// floor returns the floor in milliseconds: the median time until the first instruction.
+// floor returns the floor in milliseconds: the median time until the first instruction of one container.
 func (r *report) floor() (float64, bool) {
-	for _, res := range r.results {
-		if res.operation == opFloor {
-			return milliseconds(percentile(durations(res.samples, stageFirst), 50)), true
-		}
+	res := r.find("plain", opFloor)
+	if res == nil {
+		return 0, false
 	}
-	return 0, false
+	return milliseconds(percentile(durations(res.samples, stageFirst), 50)), true
 }
 
 // row is a line of the report: one stage of an operation in a scenario.

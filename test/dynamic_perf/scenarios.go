@@ -89,7 +89,7 @@ func (b *benchmark) plain(ctx context.Context) error {
 		return err
 	}
 	err = b.repeat(ctx, name, func() error {
-		s, err := b.floor(ctx)
+		s, err := b.floor(ctx, 1)
 		if err != nil {
 			return err
 		}
@@ -183,6 +183,14 @@ func (b *benchmark) batch(ctx context.Context) error {
 		return err
 	}
 	err = b.repeat(ctx, name, func() error {
+		s, err := b.floor(ctx, b.options.batch)
+		if err != nil {
+			return err
+		}
+		b.report.add(name, opFloor, s)
+		if err := b.pause(ctx); err != nil {
+			return err
+		}
 		names, added, err := b.add(ctx, target[0], b.options.batch)
 		if err != nil {
 			return err
