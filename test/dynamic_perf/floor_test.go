@@ -81,7 +81,7 @@ func TestFloorLeavesNoSandbox(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newFloorBenchmark(t, &tc.runtime)
-			got, err := b.floor(t.Context())
+			got, err := b.floor(t.Context(), 1)
 			if tc.wantErr == "" && err != nil || tc.wantErr != "" && (err == nil || !strings.Contains(err.Error(), tc.wantErr)) {
 				t.Fatalf("got sample %v and error %v, want error %q", got, err, tc.wantErr)
 			}

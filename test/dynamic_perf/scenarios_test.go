@@ -158,7 +158,7 @@ func TestScenariosTakeAllSamplesAndDeleteTheirPods(t *testing.T) {
 		"plain: floor": 2, "plain: new pod": 2, "plain: ephemeral": 2, "plain: add": 2, "plain: remove": 2,
 		"4 containers in the pod: add": 2, "4 containers in the pod: remove": 2,
 		"3 pods on the node: add": 2, "3 pods on the node: remove": 2,
-		"5 in one request: add": 2, "5 in one request: remove": 2,
+		"5 in one request: floor": 2, "5 in one request: add": 2, "5 in one request: remove": 2,
 		"5 requests 0s apart: add":         10,
 		"5 requests at once: add":          10,
 		"a sibling stops for 30 s: add":    2,

@@ -152,7 +152,8 @@ var _ = SIGDescribe("Dynamic Containers of a node whose kubelet is killed", fram
 		added.ReadinessProbe = ready
 		patchDynamic(ctx, f, pod.Name, patchToAdd(added))
 		waitForContainer(ctx, f, pod.Name, "w", func(s *v1.ContainerStatus) bool { return s.Ready })
-		time.Sleep(2 * time.Second)
+		// What a kubelet finds running for less than ten seconds it takes for new, and not ready yet.
+		time.Sleep(12 * time.Second)
 		kubelet.signal(ctx, syscall.SIGKILL)
 		kubelet.start(ctx)
 		time.Sleep(10 * time.Second)
