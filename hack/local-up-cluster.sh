@@ -929,10 +929,7 @@ cluster::foreground() {
 
 main() {
   local command option
-  if [[ ${1:-} == --help ]]; then
-    usage
-    exit 0
-  fi
+  [[ ${1:-} != --help ]] || set -- -h
   while getopts "ho:" option; do
     case "${option}" in
       h) usage; exit 0 ;;
