@@ -209,33 +209,6 @@ var _ = SIGDescribe("Dynamic Containers", framework.WithFeatureGate(features.Dyn
 		}))
 	})
 
-	f.It("should keep few statuses of many short-lived containers", f.WithSlow(), func(ctx context.Context) {
-		const rounds, perRound = 200, 10
-		pod := podClient.CreateSync(ctx, dynamicPod("main"))
-		for round := range rounds {
-			var names []string
-			updateDynamic(ctx, f, pod.Name, func(pod *v1.Pod) {
-				names = nil
-				pod.Spec.Containers = pod.Spec.Containers[:1]
-				for i := range perRound {
-					names = append(names, fmt.Sprintf("w%d-%d", round, i))
-					pod.Spec.Containers = append(pod.Spec.Containers, sleepingContainer(names[i]))
-				}
-			})
-			for _, name := range names {
-				waitForContainer(ctx, f, pod.Name, name, isRunning)
-			}
-		}
-		updateDynamic(ctx, f, pod.Name, func(pod *v1.Pod) { pod.Spec.Containers = pod.Spec.Containers[:1] })
-		gomega.Eventually(ctx, func(ctx context.Context) (int, error) {
-			pod, err := podClient.Get(ctx, pod.Name, metav1.GetOptions{})
-			if err != nil {
-				return 0, err
-			}
-			return len(pod.Status.ContainerStatuses), nil
-		}).WithTimeout(f.Timeouts.PodStart).Should(gomega.Equal(1 + maxRemovedContainerStatuses))
-	})
-
 	ginkgo.It("should not wait for a removed container before it starts an added one", func(ctx context.Context) {
 		stubborn := []string{"stubborn0", "stubborn1", "stubborn2", "stubborn3", "stubborn4"}
 		pod := dynamicPod(append([]string{"main"}, stubborn...)...)

@@ -186,9 +186,13 @@ func readCalls(ctx context.Context, f *framework.Framework, node *v1.Node) calls
 	return result
 }
 
-// kubeletMetrics reads the metrics of a kubelet from the kubelet itself: not every cluster can reach
-// it through the API server's proxy.
 func kubeletMetrics(ctx context.Context, f *framework.Framework, node *v1.Node) testutil.Metrics {
+	ginkgo.GinkgoHelper()
+	return parseMetrics(getFromKubelet(ctx, f, node, "/metrics"))
+}
+
+// getFromKubelet asks the kubelet itself: not every cluster can reach it through the API server's proxy.
+func getFromKubelet(ctx context.Context, f *framework.Framework, node *v1.Node, path string) []byte {
 	ginkgo.GinkgoHelper()
 	address := node.Name
 	if addresses := e2enode.GetAddresses(node, v1.NodeInternalIP); len(addresses) > 0 {
@@ -198,7 +202,7 @@ func kubeletMetrics(ctx context.Context, f *framework.Framework, node *v1.Node) 
 	config.TLSClientConfig.Insecure, config.TLSClientConfig.CAData, config.TLSClientConfig.CAFile = true, nil, ""
 	client, err := rest.HTTPClientFor(config)
 	framework.ExpectNoError(err)
-	url := "https://" + net.JoinHostPort(address, strconv.Itoa(int(node.Status.DaemonEndpoints.KubeletEndpoint.Port))) + "/metrics"
+	url := "https://" + net.JoinHostPort(address, strconv.Itoa(int(node.Status.DaemonEndpoints.KubeletEndpoint.Port))) + path
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	framework.ExpectNoError(err)
 	response, err := client.Do(request)
@@ -207,7 +211,7 @@ func kubeletMetrics(ctx context.Context, f *framework.Framework, node *v1.Node) 
 	data, err := io.ReadAll(response.Body)
 	framework.ExpectNoError(err)
 	gomega.Expect(response.StatusCode).To(gomega.Equal(http.StatusOK), "GET %s: %s", url, strings.TrimSpace(string(data)))
-	return parseMetrics(data)
+	return data
 }
 
 func parseMetrics(data []byte) testutil.Metrics {

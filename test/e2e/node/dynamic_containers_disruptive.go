@@ -152,8 +152,6 @@ var _ = SIGDescribe("Dynamic Containers of a node whose kubelet is killed", fram
 		added.ReadinessProbe = ready
 		patchDynamic(ctx, f, pod.Name, patchToAdd(added))
 		waitForContainer(ctx, f, pod.Name, "w", func(s *v1.ContainerStatus) bool { return s.Ready })
-		// What a kubelet finds running for less than ten seconds it takes for new, and not ready yet.
-		time.Sleep(12 * time.Second)
 		kubelet.signal(ctx, syscall.SIGKILL)
 		kubelet.start(ctx)
 		time.Sleep(10 * time.Second)
@@ -201,8 +199,8 @@ func (d *localDaemon) start(ctx context.Context) {
 	framework.ExpectNoError(err, "start %s: %s", d.name, output)
 }
 
-// signal sends the daemon a signal, and waits until it is gone after SIGKILL.
-func (d *localDaemon) signal(ctx context.Context, signal syscall.Signal) {
+// pid returns the ID of the daemon's process.
+func (d *localDaemon) pid(ctx context.Context) int {
 	ginkgo.GinkgoHelper()
 	// It fails when another daemon does not run.
 	status, _ := exec.CommandContext(ctx, d.script, "status").CombinedOutput()
@@ -210,6 +208,13 @@ func (d *localDaemon) signal(ctx context.Context, signal syscall.Signal) {
 	gomega.Expect(match).To(gomega.HaveLen(2), "daemon %s must run: %s", d.name, status)
 	pid, err := strconv.Atoi(string(match[1]))
 	framework.ExpectNoError(err)
+	return pid
+}
+
+// signal sends the daemon a signal, and waits until it is gone after SIGKILL.
+func (d *localDaemon) signal(ctx context.Context, signal syscall.Signal) {
+	ginkgo.GinkgoHelper()
+	pid := d.pid(ctx)
 	framework.ExpectNoError(syscall.Kill(pid, signal), "send %s signal %s", d.name, signal)
 	if signal == syscall.SIGKILL {
 		gomega.Eventually(ctx, func() error { return syscall.Kill(pid, 0) }).WithTimeout(10 * time.Second).Should(gomega.MatchError(syscall.ESRCH))
