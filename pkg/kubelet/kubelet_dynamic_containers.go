@@ -22,6 +22,7 @@ import (
 	"sort"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/kubernetes/pkg/kubelet/allocation"
 	kubecontainer "k8s.io/kubernetes/pkg/kubelet/container"
@@ -76,10 +77,17 @@ func (kl *Kubelet) addDynamicContainerStatuses(ctx context.Context, allocatedPod
 		started := false
 		statuses[i].Started, statuses[i].Ready = &started, false
 		statuses[i].Resources, statuses[i].AllocatedResources = nil, nil
-		// What still runs keeps its resources until it has stopped.
-		if old, ok := podutil.GetContainerStatus(oldPodStatus.ContainerStatuses, statuses[i].Name); ok && statuses[i].State.Running != nil {
-			started = old.Started != nil && *old.Started
+		if statuses[i].State.Terminated != nil {
+			continue
+		}
+		// What may still run keeps its resources until it has stopped.
+		if old, ok := podutil.GetContainerStatus(oldPodStatus.ContainerStatuses, statuses[i].Name); ok {
+			started = statuses[i].State.Running != nil && old.Started != nil && *old.Started
 			statuses[i].Resources, statuses[i].AllocatedResources = old.Resources, old.AllocatedResources
+		}
+		if statuses[i].Resources == nil {
+			// It was removed before they were reported.
+			statuses[i].Resources, statuses[i].AllocatedResources = kl.actuatedResources(allocatedPod.UID, statuses[i].Name)
 		}
 	}
 	// A container that was added under the name of one that still runs starts when that one has
@@ -104,6 +112,20 @@ func (kl *Kubelet) addDynamicContainerStatuses(ctx context.Context, allocatedPod
 
 	s.ContainerStatuses = append(s.ContainerStatuses, statuses...)
 	sort.Sort(kubetypes.SortedContainerStatuses(s.ContainerStatuses))
+}
+
+// actuatedResources returns the resources that a container runs with, and its requests, or nil if
+// they are not known.
+func (kl *Kubelet) actuatedResources(podUID types.UID, containerName string) (*v1.ResourceRequirements, v1.ResourceList) {
+	runtime, ok := kl.containerRuntime.(kubecontainer.RemovedContainerRuntime)
+	if !ok {
+		return nil, nil
+	}
+	resources, ok := runtime.GetActuatedResources(podUID, containerName)
+	if !ok {
+		return nil, nil
+	}
+	return &resources, resources.Requests
 }
 
 // dynamicPodPhase returns the phase of a pod whose allocated containers alone would put it into

@@ -28,6 +28,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
+	resourcehelper "k8s.io/component-helpers/resource"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/kubernetes/pkg/features"
 	kubecontainer "k8s.io/kubernetes/pkg/kubelet/container"
@@ -240,6 +241,69 @@ func TestDynamicContainersInPodStatus(t *testing.T) {
 			_, cond := podutil.GetPodCondition(&got, v1.PodReady)
 			require.NotNil(t, cond)
 			assert.Equal(t, tc.wantPodReady, cond.Status, "condition Ready: %s", cond.Message)
+		})
+	}
+}
+
+func TestRemovedContainerHoldsItsResourcesUntilItHasStopped(t *testing.T) {
+	reported := cpuRequest("3")
+	for name, tc := range map[string]struct {
+		previous []v1.ContainerStatus
+		state    kubecontainer.State
+		wantCPU  string
+	}{
+		"its resources were reported": {
+			previous: []v1.ContainerStatus{{
+				Name: "w", State: v1.ContainerState{Running: &v1.ContainerStateRunning{}},
+				Resources: &reported, AllocatedResources: reported.Requests,
+			}},
+			state:   kubecontainer.ContainerStateRunning,
+			wantCPU: "4",
+		},
+		"it was removed before any status was reported": {
+			state:   kubecontainer.ContainerStateRunning,
+			wantCPU: "3",
+		},
+		"it was removed after it was reported to be created": {
+			previous: []v1.ContainerStatus{{Name: "w", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: ContainerCreating}}}},
+			state:    kubecontainer.ContainerStateRunning,
+			wantCPU:  "3",
+		},
+		"nobody knows whether it runs": {
+			state:   kubecontainer.ContainerStateUnknown,
+			wantCPU: "3",
+		},
+		"it has stopped": {
+			state:   kubecontainer.ContainerStateExited,
+			wantCPU: "1",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			enableDynamicContainers(t)
+			tCtx := ktesting.Init(t)
+			testKubelet := newTestKubelet(t, false)
+			defer testKubelet.Cleanup()
+			kl := testKubelet.kubelet
+			kl.containerRuntime = &removingRuntime{
+				FakeRuntime: testKubelet.fakeRuntime,
+				actuated:    map[string]v1.ResourceRequirements{"w": cpuRequest("2")},
+			}
+			pod := podWithUIDNameNsSpec("uid", "p", "ns", v1.PodSpec{
+				NodeName: testKubeletHostname, Containers: []v1.Container{{Name: "main", Image: "i", Resources: cpuRequest("1")}},
+			})
+			pod.Status = v1.PodStatus{Phase: v1.PodRunning, ContainerStatuses: tc.previous}
+			kl.podManager.SetPods([]*v1.Pod{pod})
+			kl.statusManager.SetPodStatus(tCtx.Logger(), pod, pod.Status)
+
+			pod.Status = kl.generateAPIPodStatus(tCtx, pod, &kubecontainer.PodStatus{ID: pod.UID, ContainerStatuses: []*kubecontainer.Status{
+				{Name: "main", State: kubecontainer.ContainerStateRunning},
+				{Name: "w", State: tc.state},
+			}}, false)
+
+			got := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{UseStatusResources: true})
+			assert.Equal(t, tc.wantCPU, got.Cpu().String(), "CPU that the pod requests")
+			_, found := podutil.GetContainerStatus(pod.Status.ContainerStatuses, "w")
+			assert.True(t, found, "the container is reported")
 		})
 	}
 }

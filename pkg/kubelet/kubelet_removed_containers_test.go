@@ -45,6 +45,7 @@ import (
 type removingRuntime struct {
 	*containertest.FakeRuntime
 	killed, deleted []string
+	actuated        map[string]v1.ResourceRequirements
 }
 
 func (r *removingRuntime) SplitRemovedContainers(pod *v1.Pod, podStatus *kubecontainer.PodStatus) *kubecontainer.PodStatus {
@@ -63,6 +64,11 @@ func (r *removingRuntime) DeleteRemovedContainers(_ context.Context, _ *v1.Pod, 
 	for _, status := range containers {
 		r.deleted = append(r.deleted, status.Name)
 	}
+}
+
+func (r *removingRuntime) GetActuatedResources(_ types.UID, containerName string) (v1.ResourceRequirements, bool) {
+	resources, ok := r.actuated[containerName]
+	return resources, ok
 }
 
 func TestRemovalDoesNotWaitForTheNetwork(t *testing.T) {

@@ -25,6 +25,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // MaxRemovedContainerStatuses is the number of terminated containers whose status, with the
@@ -42,6 +43,10 @@ type RemovedContainerRuntime interface {
 	// KillRemovedContainers starts to kill the removed containers in podStatus that may run and
 	// does not wait for them.
 	KillRemovedContainers(ctx context.Context, pod *v1.Pod, podStatus *PodStatus)
+	// GetActuatedResources returns the resources that the container of that name was given when it
+	// was created or last resized. They are known until it has stopped, and over restarts of the
+	// kubelet.
+	GetActuatedResources(podUID types.UID, containerName string) (v1.ResourceRequirements, bool)
 	// DeleteRemovedContainers starts to delete what is left in the runtime of containers that were
 	// removed from the pod and have exited, with their logs, and does not wait for it.
 	DeleteRemovedContainers(ctx context.Context, pod *v1.Pod, containers []*Status)

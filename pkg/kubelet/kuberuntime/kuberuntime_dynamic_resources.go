@@ -21,12 +21,18 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 	"k8s.io/kubernetes/pkg/kubelet/allocation"
 	"k8s.io/kubernetes/pkg/kubelet/cm"
 	kubecontainer "k8s.io/kubernetes/pkg/kubelet/container"
 )
+
+// GetActuatedResources implements kubecontainer.RemovedContainerRuntime.
+func (m *kubeGenericRuntimeManager) GetActuatedResources(podUID types.UID, containerName string) (v1.ResourceRequirements, bool) {
+	return m.actuatedState.GetContainerResources(podUID, containerName)
+}
 
 // podWithRunningContainers returns the pod with the removed containers that may still run, and with
 // the resources they have: the cgroup of the pod must have room for them until they have stopped.

@@ -695,6 +695,31 @@ func TestAddedContainerWaitsForTheRemovedOneOfItsName(t *testing.T) {
 	assert.NotEqual(t, before["w"], p.running(t)["w"])
 }
 
+func TestResourcesOfARemovedContainerAreKnownUntilItHasStopped(t *testing.T) {
+	w := container("w", "one")
+	w.Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}
+	p := newDynamicPod(t, container("main", "a"), w)
+	p.settle(t)
+	id := p.running(t)["w"]
+	stops := &stopRecorder{RuntimeService: p.runtime, release: make(chan struct{})}
+	p.m.runtimeService = stops
+
+	p.pod.Spec.Containers = p.pod.Spec.Containers[:1]
+	for range 3 {
+		p.sync(t)
+		resources, _ := p.m.GetActuatedResources(p.pod.UID, "w")
+		assert.Equal(t, "1", resources.Requests.Cpu().String(), "CPU of the container that is being stopped")
+	}
+	require.Eventually(t, func() bool { return len(stops.seen()) > 0 }, schedulingTimeout, time.Millisecond, "the removed container is killed")
+
+	p.m.runtimeService = p.runtime
+	require.NoError(t, p.runtime.StopContainer(p.tCtx, id, 0))
+	close(stops.release)
+	p.settle(t)
+	_, known := p.m.GetActuatedResources(p.pod.UID, "w")
+	assert.False(t, known, "it has stopped")
+}
+
 func TestContainerThatFailsToStartDoesNotHoldUpARemoval(t *testing.T) {
 	p := newDynamicPod(t, container("main", "a"), container("w", "one"))
 	p.settle(t)
