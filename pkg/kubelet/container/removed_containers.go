@@ -55,6 +55,10 @@ type RemovedContainerRuntime interface {
 // IsRegularContainer returns true if the container of that name in a pod with this spec is a main
 // container, or was one until it was removed from the spec.
 func IsRegularContainer(spec *v1.PodSpec, name string) bool {
+	if isMainContainer(spec, name) {
+		// An ephemeral container of that name waits until this one is removed.
+		return true
+	}
 	for i := range spec.InitContainers {
 		if spec.InitContainers[i].Name == name {
 			return false
@@ -68,15 +72,28 @@ func IsRegularContainer(spec *v1.PodSpec, name string) bool {
 	return true
 }
 
+func isMainContainer(spec *v1.PodSpec, name string) bool {
+	return slices.ContainsFunc(spec.Containers, func(c v1.Container) bool { return c.Name == name })
+}
+
+// IsRegular returns true if the status is that of a main container of a pod with this spec, or of
+// one that was removed from it, even if an ephemeral container was added under its name.
+func (s *Status) IsRegular(spec *v1.PodSpec) bool {
+	// The hash is recorded of main containers only.
+	return s.SpecHash != "" || IsRegularContainer(spec, s.Name)
+}
+
 // SplitRemovedContainers returns podStatus with the statuses of the containers that were removed
-// from the pod moved to RemovedContainerStatuses: those whose name is not in its spec, and those
-// that isRemoved (which may be nil) knows of. It does not change podStatus.
+// from the pod moved to RemovedContainerStatuses: those whose name is not in its spec, main
+// containers whose name is only that of an ephemeral one, and those that isRemoved (which may be
+// nil) knows of. It does not change podStatus.
 func SplitRemovedContainers(pod *v1.Pod, podStatus *PodStatus, isRemoved func(*Status) bool) *PodStatus {
 	if podStatus == nil {
 		return nil
 	}
 	removed := func(status *Status) bool {
-		return GetContainerSpec(pod, status.Name) == nil || isRemoved != nil && isRemoved(status)
+		return GetContainerSpec(pod, status.Name) == nil || status.SpecHash != "" && !isMainContainer(&pod.Spec, status.Name) ||
+			isRemoved != nil && isRemoved(status)
 	}
 	if !slices.ContainsFunc(podStatus.ContainerStatuses, removed) {
 		return podStatus

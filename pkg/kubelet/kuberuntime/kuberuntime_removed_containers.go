@@ -324,9 +324,14 @@ func (m *kubeGenericRuntimeManager) deleteRemovedContainer(ctx context.Context, 
 // to a removed container that may run.
 func withoutRemovedInstances(pod *v1.Pod, podStatus *kubecontainer.PodStatus, containersToStart []int) []int {
 	return slices.DeleteFunc(containersToStart, func(idx int) bool {
-		return slices.ContainsFunc(podStatus.RemovedContainerStatuses, func(status *kubecontainer.Status) bool {
-			return status.Name == pod.Spec.Containers[idx].Name && status.MayRun()
-		})
+		return isNameInUse(podStatus, pod.Spec.Containers[idx].Name)
+	})
+}
+
+// isNameInUse returns true if a removed container of that name may run.
+func isNameInUse(podStatus *kubecontainer.PodStatus, name string) bool {
+	return slices.ContainsFunc(podStatus.RemovedContainerStatuses, func(status *kubecontainer.Status) bool {
+		return status.Name == name && status.MayRun()
 	})
 }
 
@@ -337,23 +342,41 @@ func (m *kubeGenericRuntimeManager) releaseNames(ctx context.Context, pod *v1.Po
 		return containersToStart
 	}
 	return slices.DeleteFunc(withoutRemovedInstances(pod, podStatus, containersToStart), func(idx int) bool {
-		container := &pod.Spec.Containers[idx]
-		if podStatus.FindContainerStatusByName(container.Name) != nil {
+		return !m.releaseName(ctx, pod, podStatus, backOff, &pod.Spec.Containers[idx])
+	})
+}
+
+// releaseEphemeralNames is releaseNames for ephemeral containers. They are not allocated: one that
+// has the name of a main container waits until the removal of that one is.
+func (m *kubeGenericRuntimeManager) releaseEphemeralNames(ctx context.Context, pod *v1.Pod, podStatus *kubecontainer.PodStatus, backOff *flowcontrol.Backoff, containersToStart []int) []int {
+	if !allocation.AllocatesPodSpec(pod) {
+		return containersToStart
+	}
+	return slices.DeleteFunc(containersToStart, func(idx int) bool {
+		container := (*v1.Container)(&pod.Spec.EphemeralContainers[idx].EphemeralContainerCommon)
+		return kubecontainer.IsRegularContainer(&pod.Spec, container.Name) || isNameInUse(podStatus, container.Name) ||
+			!m.releaseName(ctx, pod, podStatus, backOff, container)
+	})
+}
+
+// releaseName makes the container start afresh unless it is restarted. It returns false if what is
+// left of a removed container of its name cannot be deleted.
+func (m *kubeGenericRuntimeManager) releaseName(ctx context.Context, pod *v1.Pod, podStatus *kubecontainer.PodStatus, backOff *flowcontrol.Backoff, container *v1.Container) bool {
+	if podStatus.FindContainerStatusByName(container.Name) != nil {
+		return true
+	}
+	backOff.DeleteEntry(GetBackoffKey(pod, container))
+	for _, status := range podStatus.RemovedContainerStatuses {
+		if status.Name != container.Name {
+			continue
+		}
+		if err := m.deleteRemovedContainer(ctx, pod, status); err != nil {
+			klog.FromContext(ctx).Error(err, "Container is not started: failed to delete the removed container of the same name",
+				"pod", klog.KObj(pod), "containerName", container.Name, "containerID", status.ID)
 			return false
 		}
-		backOff.DeleteEntry(GetBackoffKey(pod, container))
-		for _, status := range podStatus.RemovedContainerStatuses {
-			if status.Name != container.Name {
-				continue
-			}
-			if err := m.deleteRemovedContainer(ctx, pod, status); err != nil {
-				klog.FromContext(ctx).Error(err, "Container is not started: failed to delete the removed container of the same name",
-					"pod", klog.KObj(pod), "containerName", container.Name, "containerID", status.ID)
-				return true
-			}
-		}
-		return false
-	})
+	}
+	return true
 }
 
 // withoutRemovedContainers returns the containers that the garbage collection of containers is in

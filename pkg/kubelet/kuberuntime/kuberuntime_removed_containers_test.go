@@ -720,6 +720,68 @@ func TestResourcesOfARemovedContainerAreKnownUntilItHasStopped(t *testing.T) {
 	assert.False(t, known, "it has stopped")
 }
 
+func ephemeralContainer(name string) v1.EphemeralContainer {
+	return v1.EphemeralContainer{EphemeralContainerCommon: v1.EphemeralContainerCommon(container(name, "debug"))}
+}
+
+// The API refuses such a name only if a status that has it was written.
+func TestEphemeralContainerWithTheNameOfARemovedContainer(t *testing.T) {
+	p := newDynamicPod(t, container("main", "a"), container("w", "one"))
+	p.settle(t)
+	before := p.running(t)
+	stops := &stopRecorder{RuntimeService: p.runtime, release: make(chan struct{})}
+	p.m.runtimeService = stops
+
+	p.pod.Spec.Containers = p.pod.Spec.Containers[:1]
+	p.pod.Spec.EphemeralContainers = []v1.EphemeralContainer{ephemeralContainer("w"), ephemeralContainer("debug")}
+	for range 3 {
+		p.sync(t)
+	}
+	during := p.running(t)
+	assert.Equal(t, before["w"], during["w"], "the ephemeral container must wait for the removed one of its name")
+	assert.Contains(t, during, "debug", "another one does not wait for it")
+	require.Eventually(t, func() bool { return len(stops.seen()) > 0 }, schedulingTimeout, time.Millisecond, "the removed container is killed")
+
+	p.m.runtimeService = p.runtime
+	require.NoError(t, p.runtime.StopContainer(p.tCtx, before["w"], 0))
+	close(stops.release)
+	p.settle(t)
+	after := p.running(t)
+	require.Contains(t, after, "w", "the ephemeral container runs")
+	assert.NotEqual(t, before["w"], after["w"])
+	assert.Equal(t, []string{"debug: running", "main: running", "w: running"}, p.statuses(t), "nothing is left of the removed container")
+	assert.Zero(t, p.status(t).FindContainerStatusByName("w").RestartCount, "restart count")
+	assert.Equal(t, before["main"], after["main"])
+}
+
+func TestEphemeralContainerWithTheNameOfAContainerWhoseRemovalIsNotAllocated(t *testing.T) {
+	p := newDynamicPod(t, container("main", "a"))
+	p.settle(t)
+	p.pod.Spec.Containers = append(p.pod.Spec.Containers, container("w", "one"))
+	p.pod.Spec.EphemeralContainers = []v1.EphemeralContainer{ephemeralContainer("w")}
+	p.settle(t)
+	before := p.running(t)
+	assert.NotEmpty(t, p.status(t).FindContainerStatusByName("w").SpecHash, "the main container runs")
+
+	p.pod.Spec.Containers = p.pod.Spec.Containers[:1]
+	p.settle(t)
+	assert.NotEqual(t, before["w"], p.running(t)["w"])
+	assert.Equal(t, []string{"main: running", "w: running"}, p.statuses(t))
+}
+
+func TestSwapOfAllContainersWithTheNameOfAnEphemeralOneRunsNoInitContainerAgain(t *testing.T) {
+	p := newDynamicPod(t, container("w", "one"))
+	p.settle(t)
+	p.pod.Spec.InitContainers = []v1.Container{container("init", "a")}
+	p.pod.Spec.Containers = []v1.Container{container("new", "a")}
+	p.pod.Spec.EphemeralContainers = []v1.EphemeralContainer{ephemeralContainer("w")}
+	for range 3 {
+		p.sync(t)
+	}
+	assert.NotContains(t, p.running(t), "init")
+	assert.Contains(t, p.running(t), "new")
+}
+
 func TestContainerThatFailsToStartDoesNotHoldUpARemoval(t *testing.T) {
 	p := newDynamicPod(t, container("main", "a"), container("w", "one"))
 	p.settle(t)
