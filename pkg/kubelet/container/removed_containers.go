@@ -38,10 +38,10 @@ type RemovedContainerRuntime interface {
 	// SplitRemovedContainers returns podStatus with the statuses of the containers that do not
 	// belong to the spec of the pod any more moved to RemovedContainerStatuses. It does not change
 	// podStatus. A container that was found to be removed once stays so, even if one of the same
-	// name and spec is added later.
+	// name and spec is added later. Those that are being started are set apart, too.
 	SplitRemovedContainers(pod *v1.Pod, podStatus *PodStatus) *PodStatus
 	// KillRemovedContainers starts to kill the removed containers in podStatus that may run and
-	// does not wait for them.
+	// does not wait for them. Those that are being started are not started any more.
 	KillRemovedContainers(ctx context.Context, pod *v1.Pod, podStatus *PodStatus)
 	// GetActuatedResources returns the resources that the container of that name was given when it
 	// was created or last resized. They are known until it has stopped, and over restarts of the
@@ -143,9 +143,10 @@ func KeptRemovedContainers(pod *v1.Pod, podStatus *PodStatus) (reported, expired
 	return append(reported, exited...), expired
 }
 
-// AllContainerStatuses returns the statuses of all containers of the pod, removed ones included.
+// AllContainerStatuses returns the statuses of all containers of the pod, removed and starting ones
+// included.
 func (podStatus *PodStatus) AllContainerStatuses() []*Status {
-	return slices.Concat(podStatus.ContainerStatuses, podStatus.RemovedContainerStatuses)
+	return slices.Concat(podStatus.ContainerStatuses, podStatus.RemovedContainerStatuses, podStatus.StartingContainerStatuses)
 }
 
 // IsRemovalInProgress returns true if a container that was removed from the pod may still run.

@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"math/rand"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,7 +31,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	kubecontainer "k8s.io/kubernetes/pkg/kubelet/container"
-	"k8s.io/kubernetes/test/utils/ktesting"
 )
 
 var (
@@ -53,12 +53,18 @@ type podModel struct {
 	// changed are the names that an operation since the last check may have given another container.
 	changed map[string]bool
 	before  map[string]string
+	// hang, if there is one, is what the next container to start waits for; hanging are all that are
+	// waited for.
+	hang    chan struct{}
+	hanging []chan struct{}
 }
 
 // modelRuntime observes the runtime for the model.
 type modelRuntime struct {
 	*churnRuntime
 	model *podModel
+	// stops is held during a stop: the pod and the removal of a container may stop it at once.
+	stops sync.Mutex
 }
 
 func (r *modelRuntime) CreateContainer(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, sandboxConfig *runtimeapi.PodSandboxConfig) (string, error) {
@@ -71,7 +77,20 @@ func (r *modelRuntime) CreateContainer(ctx context.Context, sandboxID string, co
 	return id, err
 }
 
+func (r *modelRuntime) StartContainer(ctx context.Context, id string) error {
+	r.lock.Lock()
+	hang := r.model.hang
+	r.model.hang = nil
+	r.lock.Unlock()
+	if hang != nil {
+		<-hang
+	}
+	return r.churnRuntime.StartContainer(ctx, id)
+}
+
 func (r *modelRuntime) StopContainer(ctx context.Context, id string, timeout int64) error {
+	r.stops.Lock()
+	defer r.stops.Unlock()
 	r.FakeRuntimeService.Lock()
 	c, ok := r.Containers[id]
 	wasRunning := ok && c.State == runtimeapi.ContainerState_CONTAINER_RUNNING
@@ -115,7 +134,7 @@ func (m *podModel) step(t *testing.T) string {
 	// Pods are not changed in place: a kill under way has the old one.
 	m.pod = m.pod.DeepCopy()
 	idx, ok := m.pick()
-	switch op := m.rand.Intn(10); {
+	switch op := m.rand.Intn(12); {
 	case op < 3 || !ok:
 		// Names are drawn from a small set, so that they come again.
 		name := fmt.Sprintf("w%d", m.rand.Intn(25))
@@ -155,6 +174,16 @@ func (m *podModel) step(t *testing.T) string {
 		m.runtime.FakeRuntimeService.Unlock()
 		m.changed[m.pod.Spec.Containers[idx].Name] = true
 		return "crash of " + id
+	case op < 11:
+		if len(m.hanging) > 0 {
+			m.goOn()
+			return "runtime goes on"
+		}
+		m.runtime.lock.Lock()
+		defer m.runtime.lock.Unlock()
+		m.hang = make(chan struct{})
+		m.hanging = append(m.hanging, m.hang)
+		return "runtime hangs in StartContainer"
 	default:
 		call := []string{"StopContainer", "CreateContainer", "StartContainer", "RemoveContainer", "ContainerStatus"}[m.rand.Intn(5)]
 		m.runtime.InjectError(call, errors.New("injected by the model"))
@@ -164,7 +193,7 @@ func (m *podModel) step(t *testing.T) string {
 
 // restartKubelet throws away all that the kubelet has in memory.
 func (m *podModel) restartKubelet() {
-	m.m.removedContainers = removedContainers{}
+	m.m.removedContainers, m.m.containerStarts = removedContainers{}, containerStarts{}
 	m.backOff.GC()
 }
 
@@ -254,8 +283,19 @@ func (m *podModel) checkSettled(t *testing.T) {
 	m.before = m.running(t)
 }
 
+// goOn ends what hangs.
+func (m *podModel) goOn() {
+	m.runtime.lock.Lock()
+	defer m.runtime.lock.Unlock()
+	for _, hang := range m.hanging {
+		close(hang)
+	}
+	m.hang, m.hanging = nil, nil
+}
+
 // repairRuntime ends all faults of the runtime.
 func (m *podModel) repairRuntime() {
+	m.goOn()
 	m.runtime.FakeRuntimeService.Lock()
 	defer m.runtime.FakeRuntimeService.Unlock()
 	m.runtime.Errors = map[string][]error{}
@@ -274,7 +314,7 @@ func (m *podModel) waitUntilSettled(t *testing.T) {
 		}
 		status, result := m.dynamicPod.sync(t)
 		_, expired := kubecontainer.KeptRemovedContainers(m.pod, status)
-		if status.IsRemovalInProgress() || len(expired) > 0 || len(result.SyncResults) > 0 {
+		if status.IsRemovalInProgress() || len(expired) > 0 || len(result.SyncResults) > 0 || m.m.containerStarts.any(m.pod.UID) {
 			quiet = 0
 			time.Sleep(time.Millisecond)
 			continue
@@ -293,39 +333,45 @@ func TestDynamicPodModel(t *testing.T) {
 		}
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			m := newPodModel(t, seed)
-			m.dynamicPod.tCtx = ktesting.Init(t)
-			m.waitUntilSettled(t)
-			m.checkSettled(t)
-			for i := 0; i < *modelSteps && !t.Failed(); i++ {
-				m.history = append(m.history, m.step(t))
-				// Several changes may come between two syncs.
-				if m.rand.Intn(3) > 0 {
-					m.sync(t)
-				}
-				m.checkAlways(t)
-				if m.rand.Intn(8) == 0 {
-					m.waitUntilSettled(t)
-					m.checkAlways(t)
-					m.checkSettled(t)
-				}
-				if m.rand.Intn(15) == 0 {
-					m.history = append(m.history, "restart of the kubelet")
-					m.waitUntilSettled(t)
-					m.restartKubelet()
-				}
-			}
-			if !t.Failed() {
-				m.history = append(m.history, "deletion of the pod")
-				m.repairRuntime()
-				require.NoError(t, m.m.KillPod(m.tCtx, m.pod, kubecontainer.ConvertPodStatusToRunningPod("test", m.m.SplitRemovedContainers(m.pod, m.status(t))), nil))
-				if left := m.running(t); len(left) > 0 {
-					t.Errorf("the pod is deleted, and %v run", left)
-				}
-				m.checkAlways(t)
-			}
-			if t.Failed() {
-				t.Logf("operations: %q", m.history)
-			}
+			m.inBubble(t, m.run)
 		})
+	}
+}
+
+func (m *podModel) run(t *testing.T) {
+	defer m.repairRuntime()
+	m.waitUntilSettled(t)
+	m.checkSettled(t)
+	for i := 0; i < *modelSteps && !t.Failed(); i++ {
+		m.history = append(m.history, m.step(t))
+		// Several changes may come between two syncs.
+		if m.rand.Intn(3) > 0 {
+			m.sync(t)
+		}
+		m.checkAlways(t)
+		if m.rand.Intn(8) == 0 {
+			m.waitUntilSettled(t)
+			m.checkAlways(t)
+			m.checkSettled(t)
+		}
+		if m.rand.Intn(15) == 0 {
+			m.history = append(m.history, "restart of the kubelet")
+			m.waitUntilSettled(t)
+			m.restartKubelet()
+		}
+	}
+	if !t.Failed() {
+		m.history = append(m.history, "deletion of the pod")
+		m.repairRuntime()
+		require.NoError(t, m.m.KillPod(m.tCtx, m.pod, kubecontainer.ConvertPodStatusToRunningPod("test", m.m.SplitRemovedContainers(m.pod, m.status(t))), nil))
+		if left := m.running(t); len(left) > 0 {
+			t.Errorf("the pod is deleted, and %v run", left)
+		}
+		m.checkAlways(t)
+	}
+	// A kill that failed is tried again a while later, and the bubble must not end before.
+	time.Sleep(maxKillRetryDelay)
+	if t.Failed() {
+		t.Logf("operations: %q", m.history)
 	}
 }

@@ -191,7 +191,7 @@ func (m *kubeGenericRuntimeManager) SplitRemovedContainers(pod *v1.Pod, podStatu
 		return ok && (m.removedContainers.get(pod.UID, status.ID.ID) != nil || isOtherSpec(status.SpecHash, hash))
 	})
 	m.removedContainers.update(pod.UID, split.RemovedContainerStatuses)
-	return split
+	return m.containerStarts.split(pod.UID, split)
 }
 
 // KillRemovedContainers implements kubecontainer.RemovedContainerRuntime. The containers are
@@ -199,6 +199,7 @@ func (m *kubeGenericRuntimeManager) SplitRemovedContainers(pod *v1.Pod, podStatu
 // other containers of the pod nor a later sync depend on it. When it has exited, the PLEG triggers
 // the sync that reports it.
 func (m *kubeGenericRuntimeManager) KillRemovedContainers(ctx context.Context, pod *v1.Pod, podStatus *kubecontainer.PodStatus) {
+	m.containerStarts.abandonOutdated(pod)
 	logger := klog.FromContext(ctx)
 	for _, status := range podStatus.RemovedContainerStatuses {
 		container := m.removedContainers.get(pod.UID, status.ID.ID)
@@ -405,35 +406,4 @@ func activeStatuses(sandbox *runtimeapi.PodSandboxStatus, statuses []*kubecontai
 		return nil
 	}
 	return slices.Clone(statuses)
-}
-
-// lockedSyncResult collects the results of containers that start side by side.
-type lockedSyncResult struct {
-	lock   sync.Mutex
-	result *kubecontainer.PodSyncResult
-}
-
-func (l *lockedSyncResult) add(result *kubecontainer.SyncResult) {
-	l.lock.Lock()
-	defer l.lock.Unlock()
-	l.result.AddSyncResult(result)
-}
-
-// startContainers starts the containers of the pod. Those that are added to a pod that runs, or
-// restarted in it, start side by side: only the first start is in the order of the spec.
-func startContainers(ctx context.Context, pod *v1.Pod, podStatus *kubecontainer.PodStatus, starts []func()) {
-	if !allocation.AllocatesPodSpec(pod) || !kubecontainer.HasAnyActiveRegularContainerStarted(&pod.Spec, podStatus) {
-		for _, start := range starts {
-			start()
-		}
-		return
-	}
-	var wg sync.WaitGroup
-	for _, start := range starts {
-		wg.Go(func() {
-			defer utilruntime.HandleCrashWithContext(ctx)
-			start()
-		})
-	}
-	wg.Wait()
 }
