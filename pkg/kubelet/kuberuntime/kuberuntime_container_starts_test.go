@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,12 +44,12 @@ import (
 type slowImages struct {
 	internalapi.ImageManagerService
 	ends  chan error
-	pulls int
+	pulls atomic.Int32
 }
 
 func (s *slowImages) PullImage(ctx context.Context, image *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig, config *runtimeapi.PodSandboxConfig) (string, error) {
 	if image.Image == "slow:latest" {
-		s.pulls++
+		s.pulls.Add(1)
 		select {
 		case err := <-s.ends:
 			if err != nil {
@@ -82,11 +83,11 @@ func (s *slowRuntime) StartContainer(ctx context.Context, id string) error {
 // requestCounter counts the syncs that the runtime requests.
 type requestCounter struct {
 	containertest.FakeRuntimeHelper
-	syncs int
+	syncs atomic.Int32
 }
 
 func (r *requestCounter) RequestPodSync(context.Context, types.UID) {
-	r.syncs++
+	r.syncs.Add(1)
 }
 
 // startingPod is a dynamic pod that can have containers that take long to start.
@@ -114,7 +115,7 @@ func testStarts(t *testing.T, f func(t *testing.T, p *startingPod)) {
 		p.images = &slowImages{ImageManagerService: p.m.imageService, ends: make(chan error)}
 		p.m.imageService, p.m.runtimeHelper = p.images, p.requests
 		p.settle(t)
-		p.requests.syncs = 0
+		p.requests.syncs.Store(0)
 		f(t, p)
 		synctest.Wait()
 	})
@@ -171,16 +172,16 @@ func TestSlowStartDoesNotHoldUpTheOtherContainers(t *testing.T) {
 		assert.Zero(t, time.Since(start), "time that the second sync waited")
 		synctest.Wait()
 		assert.Equal(t, []string{"added: running", "crashed: exited", "crashed: running", "main: running", "removed: exited"}, p.statuses(t))
-		assert.Equal(t, 1, p.images.pulls, "pulls")
-		assert.Zero(t, p.requests.syncs, "requested syncs")
+		assert.EqualValues(t, 1, p.images.pulls.Load(), "pulls")
+		assert.Zero(t, p.requests.syncs.Load(), "requested syncs")
 
 		p.images.ends <- nil
 		synctest.Wait()
-		assert.Equal(t, 1, p.requests.syncs, "requested syncs after the end of the start")
+		assert.EqualValues(t, 1, p.requests.syncs.Load(), "requested syncs after the end of the start")
 		assert.Equal(t, map[string]error{"slow": nil}, p.syncStarts(t), "the next sync reports the start")
 		assert.Contains(t, p.running(t), "slow")
 		assert.Empty(t, p.syncStarts(t), "nothing is reported twice")
-		assert.Equal(t, 1, p.images.pulls, "pulls")
+		assert.EqualValues(t, 1, p.images.pulls.Load(), "pulls")
 		assert.Empty(t, p.m.containerStarts.pods, "known starts")
 	})
 }
@@ -192,7 +193,7 @@ func TestFastStartIsReportedByItsSyncAndRequestsNoOther(t *testing.T) {
 		assert.Equal(t, map[string]error{"fast": nil}, p.syncStarts(t))
 		assert.Zero(t, time.Since(start), "time that the sync waited")
 		synctest.Wait()
-		assert.Zero(t, p.requests.syncs, "requested syncs")
+		assert.Zero(t, p.requests.syncs.Load(), "requested syncs")
 		assert.Empty(t, p.m.containerStarts.pods, "known starts")
 	})
 }
@@ -203,15 +204,15 @@ func TestSlowStartThatFailsIsReportedOnceAndTriedAgain(t *testing.T) {
 		require.Empty(t, p.syncStarts(t))
 		p.images.ends <- errors.New("no such image")
 		synctest.Wait()
-		assert.Equal(t, 1, p.requests.syncs, "requested syncs")
+		assert.EqualValues(t, 1, p.requests.syncs.Load(), "requested syncs")
 
 		assert.ErrorIs(t, startResults(p.m.EndedStarts(p.pod.UID))["slow"], images.ErrImagePull, "known before the sync")
 		assert.ErrorIs(t, p.syncStarts(t)["slow"], images.ErrImagePull, "the next sync fails, so that it is tried again")
-		assert.Equal(t, 1, p.images.pulls, "the sync that reports the failure leaves the next attempt to the back-off")
+		assert.EqualValues(t, 1, p.images.pulls.Load(), "the sync that reports the failure leaves the next attempt to the back-off")
 		assert.ErrorIs(t, p.syncStarts(t)["slow"], images.ErrImagePullBackOff, "the pull is not tried again at once")
 		time.Sleep(time.Minute)
 		require.Empty(t, p.syncStarts(t))
-		assert.Equal(t, 2, p.images.pulls, "pulls after the back-off")
+		assert.EqualValues(t, 2, p.images.pulls.Load(), "pulls after the back-off")
 		p.images.ends <- nil
 		synctest.Wait()
 		assert.Equal(t, map[string]error{"slow": nil}, p.syncStarts(t))
@@ -241,7 +242,7 @@ func TestPodKillCancelsStarts(t *testing.T) {
 		assert.Zero(t, time.Since(start), "time that the kill waited")
 		synctest.Wait()
 		assert.Empty(t, p.running(t))
-		assert.Zero(t, p.requests.syncs, "requested syncs of the pod that is gone")
+		assert.Zero(t, p.requests.syncs.Load(), "requested syncs of the pod that is gone")
 		assert.Empty(t, p.m.containerStarts.pods, "known starts")
 	})
 }
@@ -340,7 +341,7 @@ func TestNothingIsLeftOfAContainerThatIsRemovedWhileTheRuntimeStartsIt(t *testin
 				p.sync(t)
 				close(slow.release)
 				synctest.Wait()
-				assert.Positive(t, p.requests.syncs, "requested syncs")
+				assert.Positive(t, p.requests.syncs.Load(), "requested syncs")
 				p.sync(t)
 				synctest.Wait()
 				assert.Equal(t, tc.want, p.statuses(t))
@@ -368,7 +369,7 @@ func TestReplacementWaitsForTheEndOfTheStart(t *testing.T) {
 				assert.Equal(t, 2, p.runtime.created, "containers that were created")
 				close(slow.release)
 				synctest.Wait()
-				require.Positive(t, p.requests.syncs, "requested syncs")
+				require.Positive(t, p.requests.syncs.Load(), "requested syncs")
 
 				p.settle(t)
 				config := p.runtime.Containers[p.running(t)["w"]]
@@ -387,11 +388,11 @@ func TestImageThatCannotBePulledIsReplaced(t *testing.T) {
 		p.pod.Spec.Containers[1].Image = "busybox"
 		p.sync(t)
 		synctest.Wait()
-		requests := p.requests.syncs
+		requests := p.requests.syncs.Load()
 		require.Positive(t, requests, "requested syncs")
 		p.sync(t)
 		if p.running(t)["w"] == "" {
-			assert.Greater(t, p.requests.syncs, requests, "a sync that only takes note of the end of the old start requests another one")
+			assert.Greater(t, p.requests.syncs.Load(), requests, "a sync that only takes note of the end of the old start requests another one")
 			p.sync(t)
 		}
 		assert.Contains(t, p.running(t), "w")
@@ -431,8 +432,8 @@ func TestRestartOfAllContainersCancelsStarts(t *testing.T) {
 		close(slow.release)
 		synctest.Wait()
 		for range 2 {
-			require.Positive(t, p.requests.syncs, "requested syncs")
-			p.requests.syncs = 0
+			require.Positive(t, p.requests.syncs.Load(), "requested syncs")
+			p.requests.syncs.Store(0)
 			restart()
 		}
 		assert.Empty(t, p.statuses(t), "all containers are removed")
