@@ -230,6 +230,28 @@ var _ = SIGDescribe("Dynamic Containers", framework.WithFeatureGate(features.Dyn
 		gomega.Expect(time.Since(start)).To(gomega.BeNumerically("<", 45*time.Second), "the removed containers must be killed side by side")
 	})
 
+	ginkgo.It("should not wait for a container that takes long to start", func(ctx context.Context) {
+		slow := sleepingContainer("slow")
+		slow.Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"sleep", "600"}}}}
+		pod := podClient.CreateSync(ctx, dynamicPod("main", "old"))
+		patchDynamic(ctx, f, pod.Name, patchToAdd(slow))
+		waitForContainer(ctx, f, pod.Name, "slow", func(s *v1.ContainerStatus) bool { return s.State.Waiting != nil && s.State.Waiting.Reason == "ContainerCreating" })
+
+		ginkgo.By("adding and removing others meanwhile")
+		patchDynamic(ctx, f, pod.Name, patchToRemove("old"))
+		patchDynamic(ctx, f, pod.Name, patchToAdd(sleepingContainer("new")))
+		waitForContainer(ctx, f, pod.Name, "new", isRunning)
+		meanwhile := waitForContainer(ctx, f, pod.Name, "old", isTerminated)
+		status, _ := podutil.GetContainerStatus(meanwhile.Status.ContainerStatuses, "slow")
+		gomega.Expect(status.State.Waiting).NotTo(gomega.BeNil(), "slow must still be starting")
+		expectUntouched(pod, meanwhile, "main")
+
+		ginkgo.By("removing it before it has started")
+		patchDynamic(ctx, f, pod.Name, patchToRemove("slow"))
+		removed := waitForContainer(ctx, f, pod.Name, "slow", isTerminated)
+		expectUntouched(meanwhile, removed, "main", "new")
+	})
+
 	ginkgo.It("should delete a pod while a removed container ignores SIGTERM", func(ctx context.Context) {
 		pod := dynamicPod("main", "stubborn")
 		pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](120)
