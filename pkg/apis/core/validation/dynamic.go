@@ -654,7 +654,7 @@ func validateQOSUnchanged(newPod, oldPod *core.Pod, added []int, specPath *field
 	var todo string
 	switch oldClass {
 	case core.PodQOSBestEffort:
-		todo = "containers added to a BestEffort pod must not have cpu or memory requests or limits"
+		todo = "neither a BestEffort pod nor any of its containers can have cpu or memory requests or limits"
 	case core.PodQOSGuaranteed:
 		todo = "all containers of a Guaranteed pod must have cpu and memory limits, and requests equal to them"
 	default:
@@ -671,10 +671,14 @@ func validateQOSUnchanged(newPod, oldPod *core.Pod, added []int, specPath *field
 			}
 		}
 	}
-	if len(allErrs) == 0 {
-		allErrs = append(allErrs, field.Forbidden(specPath.Child("containers"), msg))
+	if len(allErrs) > 0 {
+		return allErrs
 	}
-	return allErrs
+	path := specPath.Child("containers")
+	if !apiequality.Semantic.DeepEqual(newPod.Spec.Resources, oldPod.Spec.Resources) {
+		path = specPath.Child("resources")
+	}
+	return field.ErrorList{field.Forbidden(path, msg)}
 }
 
 // changedFields returns the names of the fields that differ between two structs

@@ -366,7 +366,11 @@ func TestValidatePodDynamicUpdate(t *testing.T) {
 		},
 		"a container with requests is added to a best-effort pod": {
 			update:   add(podtest.MakeContainer("new", resources(small, nil))),
-			wantErrs: []string{`spec.containers[2].resources: Forbidden: the QoS class of the pod cannot change from BestEffort to Burstable: containers added to a BestEffort pod must not have cpu or memory`},
+			wantErrs: []string{`spec.containers[2].resources: Forbidden: the QoS class of the pod cannot change from BestEffort to Burstable: neither a BestEffort pod nor any of its containers can have cpu or memory`},
+		},
+		"the pod gets resources, and no container does": {
+			update:   podtest.SetPodResources(&core.ResourceRequirements{Requests: core.ResourceList{core.ResourceCPU: resource.MustParse("100m")}}),
+			wantErrs: []string{`spec.resources: Forbidden: the QoS class of the pod cannot change from BestEffort to Burstable: neither a BestEffort pod nor any of its containers can have cpu or memory`},
 		},
 		"a container without resources is added to a guaranteed pod": {
 			old:      podtest.SetContainers(podtest.MakeContainer("main", resources(guaranteed, guaranteed))),

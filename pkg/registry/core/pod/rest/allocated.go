@@ -184,8 +184,12 @@ func notAllocated(pod *api.Pod, reason string) error {
 // kubeletUnreachable returns the error for a request to the kubelet that got no complete answer.
 func kubeletUnreachable(pod *api.Pod, err error) error {
 	message := fmt.Sprintf("cannot get the allocated pod from the kubelet of node %q: %v", pod.Spec.NodeName, err)
-	if errors.Is(err, context.DeadlineExceeded) {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
 		return apierrors.NewTimeoutError(message, 0)
+	case apierrors.IsNotFound(err):
+		// The lookup of the node takes the resource to name from the request, which is for pods.
+		message = fmt.Sprintf("cannot get the allocated pod: there is no node %q", pod.Spec.NodeName)
 	}
 	return apierrors.NewServiceUnavailable(message)
 }

@@ -227,10 +227,10 @@ func TestAllocatedErrors(t *testing.T) {
 		},
 		"node is gone": {
 			connect: func(kubeletAt) client.ConnectionInfoGetter {
-				return &fakeKubeletConn{err: apierrors.NewNotFound(api.Resource("nodes"), "n1")}
+				return &fakeKubeletConn{err: apierrors.NewNotFound(api.Resource("pods"), "n1")}
 			},
 			wantReason:  metav1.StatusReasonServiceUnavailable,
-			wantMessage: notReachable + `nodes "n1" not found`,
+			wantMessage: `cannot get the allocated pod: there is no node "n1"`,
 		},
 		"node has no address": {
 			connect: func(kubeletAt) client.ConnectionInfoGetter {
