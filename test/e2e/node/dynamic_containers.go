@@ -235,7 +235,9 @@ var _ = SIGDescribe("Dynamic Containers", framework.WithFeatureGate(features.Dyn
 		slow.Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"sleep", "600"}}}}
 		pod := podClient.CreateSync(ctx, dynamicPod("main", "old"))
 		patchDynamic(ctx, f, pod.Name, patchToAdd(slow))
-		waitForContainer(ctx, f, pod.Name, "slow", func(s *v1.ContainerStatus) bool { return s.State.Waiting != nil && s.State.Waiting.Reason == "ContainerCreating" })
+		waitForContainer(ctx, f, pod.Name, "slow", func(s *v1.ContainerStatus) bool {
+			return s.State.Waiting != nil && s.State.Waiting.Reason == "ContainerCreating"
+		})
 
 		ginkgo.By("adding and removing others meanwhile")
 		patchDynamic(ctx, f, pod.Name, patchToRemove("old"))
