@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-package volumemanager
+package populator_test
 
 import (
 	"context"
@@ -36,6 +36,7 @@ import (
 	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/kubelet/config"
 	kubepod "k8s.io/kubernetes/pkg/kubelet/pod"
+	"k8s.io/kubernetes/pkg/kubelet/volumemanager"
 	"k8s.io/kubernetes/pkg/volume"
 	"k8s.io/kubernetes/pkg/volume/emptydir"
 	volumetest "k8s.io/kubernetes/pkg/volume/testing"
@@ -68,14 +69,14 @@ func TestVolumesOfRemovedContainersOutliveARestartOfTheKubelet(t *testing.T) {
 			podName := util.GetUniquePodName(pod)
 			file := filepath.Join(rootDir, "pods/uid/volumes/kubernetes.io~empty-dir/scratch/file")
 
-			kubelet, stop := startVolumeManager(tCtx, t, rootDir, &fakePodStateProvider{}, pod)
+			kubelet, stop := startVolumeManager(tCtx, t, rootDir, podStates{}, pod)
 			require.NoError(t, kubelet.WaitForAttachAndMount(tCtx, pod))
 			require.NoError(t, os.WriteFile(file, nil, 0o644))
 			stop()
 
 			pod = pod.DeepCopy()
 			pod.Spec.Containers = pod.Spec.Containers[:1]
-			kubelet, stop = startVolumeManager(tCtx, t, rootDir, &fakePodStateProvider{}, pod)
+			kubelet, stop = startVolumeManager(tCtx, t, rootDir, podStates{}, pod)
 			defer stop()
 
 			if !enabled {
@@ -87,22 +88,28 @@ func TestVolumesOfRemovedContainersOutliveARestartOfTheKubelet(t *testing.T) {
 
 			// The pod has ended while the kubelet was down once more.
 			stop()
-			kubelet, stop = startVolumeManager(tCtx, t, rootDir, &fakePodStateProvider{shouldRemove: map[kubetypes.UID]struct{}{pod.UID: {}}}, pod)
+			kubelet, stop = startVolumeManager(tCtx, t, rootDir, podStates{pod.UID: true}, pod)
 			defer stop()
 			waitFor(tCtx, t, "the volume to be unmounted after the end of the pod", func() bool { return !exists(file) })
 		})
 	}
 }
 
+// podStates are the pods of which nothing is to be kept.
+type podStates map[kubetypes.UID]bool
+
+func (s podStates) ShouldPodContainersBeTerminating(uid kubetypes.UID) bool { return s[uid] }
+func (s podStates) ShouldPodRuntimeBeRemoved(uid kubetypes.UID) bool        { return s[uid] }
+
 // startVolumeManager starts a volume manager with the real plugin for emptyDir volumes.
-func startVolumeManager(ctx context.Context, t *testing.T, rootDir string, stateProvider PodStateProvider, pod *v1.Pod) (VolumeManager, func()) {
+func startVolumeManager(ctx context.Context, t *testing.T, rootDir string, ended podStates, pod *v1.Pod) (volumemanager.VolumeManager, func()) {
 	t.Helper()
 	pluginMgr := &volume.VolumePluginMgr{}
 	host := volumetest.NewFakeKubeletVolumeHost(t, rootDir, nil, nil)
 	require.NoError(t, pluginMgr.InitPlugins(emptydir.ProbeVolumePlugins(), nil, host))
 	podManager := kubepod.NewBasicPodManager()
 	podManager.SetPods([]*v1.Pod{pod})
-	manager := NewVolumeManager(true, testHostname, podManager, stateProvider, nil, pluginMgr,
+	manager := volumemanager.NewVolumeManager(true, "node", podManager, ended, nil, pluginMgr,
 		mount.NewFakeMounter(nil), hostutil.NewFakeHostUtil(nil), filepath.Join(rootDir, "pods"), &record.FakeRecorder{},
 		volumetest.NewBlockVolumePathHandler(), nil, 0)
 	ctx, cancel := context.WithCancel(ctx)
