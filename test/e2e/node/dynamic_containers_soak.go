@@ -65,9 +65,8 @@ var _ = SIGDescribe("Dynamic Containers of which a pod has had thousands", frame
 					pod.Spec.Containers = pod.Spec.Containers[:1]
 					for range perRound {
 						soakContainers++
-						container := soakContainer(fmt.Sprintf("w%d", soakContainers))
-						names = append(names, container.Name)
-						pod.Spec.Containers = append(pod.Spec.Containers, container)
+						names = append(names, fmt.Sprintf("w%d", soakContainers))
+						pod.Spec.Containers = append(pod.Spec.Containers, soakContainer(names[len(names)-1], len(names) == 1))
 					}
 				})
 				for _, name := range names {
@@ -118,11 +117,14 @@ var soakTolerance = map[string]float64{
 // soakContainers is the number of containers so far: each has a name of its own.
 var soakContainers int
 
-// soakContainer returns a container for which a kubelet does everything that it does for containers.
-func soakContainer(name string) v1.Container {
+// soakContainer returns a container with a subpath of a volume and, if it is probed, with all probes.
+// Not all are: the probes of ten containers keep a small machine busy with nothing else.
+func soakContainer(name string, probed bool) v1.Container {
 	container := sleepingContainer(name)
-	probe := &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"true"}}}, PeriodSeconds: 1}
-	container.StartupProbe, container.ReadinessProbe, container.LivenessProbe = probe, probe, probe
+	if probed {
+		probe := &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"true"}}}, PeriodSeconds: 1, TimeoutSeconds: 10}
+		container.StartupProbe, container.ReadinessProbe, container.LivenessProbe = probe, probe, probe
+	}
 	container.VolumeMounts = []v1.VolumeMount{{Name: "data", MountPath: "/data", SubPath: "shared"}}
 	return container
 }
