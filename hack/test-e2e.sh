@@ -70,5 +70,7 @@ if (( ${#skips[@]} > 0 )); then
   grep -Ev '^(#|$)' "${KNOWN_FAILURES}" | sed 's/\t/\n      /; s/^/  /'
 fi
 if (( status != 0 )); then
+  # The messages of the failures; in the log each stands among the lines of its spec.
+  sed -n '/^  \[FAILED\]/,/^  In \[/p' "${TEST_OUT}/e2e.log" | cut -c 1-300 | head -n 200
   log::die "e2e specs failed; see ${TEST_OUT}/e2e.log"
 fi

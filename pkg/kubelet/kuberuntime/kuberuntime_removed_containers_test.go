@@ -218,7 +218,7 @@ type stopRecorder struct {
 	errs  []error
 }
 
-func (r *stopRecorder) StopContainer(_ context.Context, containerID string, timeout int64) error {
+func (r *stopRecorder) StopContainer(ctx context.Context, containerID string, timeout int64) error {
 	r.lock.Lock()
 	if r.stops == nil {
 		r.stops = map[string][]int64{}
@@ -230,7 +230,10 @@ func (r *stopRecorder) StopContainer(_ context.Context, containerID string, time
 	}
 	r.lock.Unlock()
 	<-r.release
-	return err
+	if err != nil {
+		return err
+	}
+	return r.RuntimeService.StopContainer(ctx, containerID, timeout)
 }
 
 // seen returns the grace periods of all stops.
@@ -688,7 +691,6 @@ func TestAddedContainerWaitsForTheRemovedOneOfItsName(t *testing.T) {
 	assert.Equal(t, before["w"], during["w"], "two containers of the same name must not run side by side")
 	assert.Contains(t, during, "x", "another container does not wait for it")
 
-	p.m.runtimeService = p.runtime
 	require.NoError(t, p.runtime.StopContainer(p.tCtx, before["w"], 0))
 	close(stops.release)
 	p.settle(t)
@@ -712,7 +714,6 @@ func TestResourcesOfARemovedContainerAreKnownUntilItHasStopped(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return len(stops.seen()) > 0 }, schedulingTimeout, time.Millisecond, "the removed container is killed")
 
-	p.m.runtimeService = p.runtime
 	require.NoError(t, p.runtime.StopContainer(p.tCtx, id, 0))
 	close(stops.release)
 	p.settle(t)
@@ -742,7 +743,6 @@ func TestEphemeralContainerWithTheNameOfARemovedContainer(t *testing.T) {
 	assert.Contains(t, during, "debug", "another one does not wait for it")
 	require.Eventually(t, func() bool { return len(stops.seen()) > 0 }, schedulingTimeout, time.Millisecond, "the removed container is killed")
 
-	p.m.runtimeService = p.runtime
 	require.NoError(t, p.runtime.StopContainer(p.tCtx, before["w"], 0))
 	close(stops.release)
 	p.settle(t)
@@ -957,7 +957,6 @@ func TestPodCgroupFollowsAddedAndRemovedContainers(t *testing.T) {
 			p.sync(t)
 			expect("grown for x before w has stopped", "memory 400", "quota 400000", "shares 1572")
 			assert.True(t, p.m.IsPodResizeInProgress(p.pod, p.m.SplitRemovedContainers(p.pod, p.status(t))), "w runs")
-			p.m.runtimeService = p.runtime
 			require.NoError(t, p.runtime.StopContainer(p.tCtx, p.running(t)["w"], 0))
 			close(stops.release)
 			assert.True(t, p.m.IsPodResizeInProgress(p.pod, p.m.SplitRemovedContainers(p.pod, p.status(t))), "w has stopped, its resources are not released")

@@ -369,7 +369,9 @@ func deferChange(ctx context.Context, f *framework.Framework, podClient *e2epod.
 	other := dynamicPod("main")
 	other.Spec.NodeName = pod.Spec.NodeName
 	other.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: little}
-	podClient.CreateSync(ctx, other)
+	other = podClient.CreateSync(ctx, other)
+	// Specs that follow must find the node empty; a namespace is deleted in the background.
+	ginkgo.DeferCleanup(e2epod.DeletePodsWithWait, f.ClientSet, []*v1.Pod{pod, other})
 
 	ginkgo.By("adding a container beyond the capacity that is free, with other changes")
 	updateDynamic(ctx, f, pod.Name, func(pod *v1.Pod) {
