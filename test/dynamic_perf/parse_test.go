@@ -193,6 +193,7 @@ func TestParseOptions(t *testing.T) {
 		"defaults":                  {},
 		"processes":                 {args: []string{"--pid=kubelet=1", "--pid=etcd=2,kube-apiserver=3"}},
 		"unknown scenario":          {args: []string{"--scenarios=plain,burst,fast"}, wantErr: "there is no [fast]"},
+		"unpatched and plain":       {args: []string{"--scenarios=unpatched,plain"}, wantErr: "leave one of them out"},
 		"more than the kubelet has": {args: []string{"--batch=11"}, wantErr: "--batch must be from 1 to 10"},
 		"no runs":                   {args: []string{"--runs=0"}, wantErr: "at least 1"},
 		"no rate":                   {args: []string{"--churn-rates=1,0"}, wantErr: "positive"},

@@ -31,9 +31,13 @@ type scenario struct {
 	run  func(b *benchmark, ctx context.Context) error
 }
 
+// unpatched is plain without pods/dynamic, for binaries that do not serve it.
+const unpatched = "unpatched"
+
 // scenarios lists all variants in the order in which they run. The plain one gives the floor, which the
 // others are compared with.
 var scenarios = []scenario{
+	{unpatched, (*benchmark).unpatched},
 	{"plain", (*benchmark).plain},
 	{"containers", (*benchmark).manyContainers},
 	{"pods", (*benchmark).manyPods},
@@ -83,12 +87,31 @@ func (b *benchmark) repeat(ctx context.Context, scenario string, run func() erro
 // plain measures everything once per run, in turn, so that a machine that becomes slower or faster
 // does so for all of them.
 func (b *benchmark) plain(ctx context.Context) error {
-	const name = "plain"
 	target, err := b.createPods(ctx, 1, 1)
 	if err != nil {
 		return err
 	}
-	err = b.repeat(ctx, name, func() error {
+	err = b.inTurn(ctx, func(name string) error {
+		if err := b.addAndRemove(ctx, name, target[0]); err != nil {
+			return err
+		}
+		return b.pause(ctx)
+	})
+	if err != nil {
+		return err
+	}
+	return b.deletePods(ctx, target...)
+}
+
+func (b *benchmark) unpatched(ctx context.Context) error {
+	return b.inTurn(ctx, func(string) error { return nil })
+}
+
+// inTurn measures the floor, what dynamic does, a new pod and an ephemeral container, once per run. The
+// samples are those of scenario plain.
+func (b *benchmark) inTurn(ctx context.Context, dynamic func(scenario string) error) error {
+	const name = "plain"
+	return b.repeat(ctx, name, func() error {
 		s, err := b.floor(ctx, 1)
 		if err != nil {
 			return err
@@ -97,18 +120,11 @@ func (b *benchmark) plain(ctx context.Context) error {
 		if err := b.pause(ctx); err != nil {
 			return err
 		}
-		if err := b.addAndRemove(ctx, name, target[0]); err != nil {
-			return err
-		}
-		if err := b.pause(ctx); err != nil {
+		if err := dynamic(name); err != nil {
 			return err
 		}
 		return b.newPodAndEphemeral(ctx, name)
 	})
-	if err != nil {
-		return err
-	}
-	return b.deletePods(ctx, target...)
 }
 
 // newPodAndEphemeral measures a new pod, then an ephemeral container in it: those cannot be removed,
