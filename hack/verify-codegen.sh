@@ -57,6 +57,8 @@ codegen::run() {
   fi
 }
 
+# Upstream's generators are built with GOPROXY=off.
+codegen::run go list -deps k8s.io/code-generator/... k8s.io/kube-openapi/cmd/... ./cmd/...
 codegen::run hack/update-codegen.sh validation swagger client applyconfigs openapi
 codegen::run hack/update-featuregates.sh
 ETCD_PORT=23790 PATH=${GO_OUT}:${PATH} codegen::run hack/update-openapi-spec.sh
