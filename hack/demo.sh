@@ -23,7 +23,8 @@ set -o errexit -o nounset -o pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
 export PATH="${REPO_ROOT}/_output/bin:${PATH}"
-export KUBECONFIG=${KUBECONFIG:-${REPO_ROOT}/_output/cluster/kubeconfig}
+# Not the KUBECONFIG of the user, who may work with another cluster.
+export KUBECONFIG=${REPO_ROOT}/_output/cluster/kubeconfig
 POD=demo
 IMAGE=registry.k8s.io/e2e-test-images/busybox:1.37.0-2
 

@@ -31,7 +31,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
 GO_OUT=${GO_OUT:-${REPO_ROOT}/_output/bin}
 TEST_OUT=${TEST_OUT:-${REPO_ROOT}/_output/test}
-KUBECONFIG=${KUBECONFIG:-${REPO_ROOT}/_output/cluster/kubeconfig}
+# Not the KUBECONFIG of the user, who may work with another cluster.
+KUBECONFIG=${REPO_ROOT}/_output/cluster/kubeconfig
 KNOWN_FAILURES=${REPO_ROOT}/hack/e2e-known-failures.txt
 FOCUS=${1:-'\[sig-node\] (Dynamic Containers|Pod InPlace Resize|Ephemeral Containers|Pod Allocated Endpoint)'}
 

@@ -256,6 +256,17 @@ func (m *kubeGenericRuntimeManager) killRemovedContainer(ctx context.Context, po
 	}
 }
 
+// withRemovedContainer returns the pod with the container, without which no event about it would be
+// recorded: events of containers that are not in the spec are dropped.
+func withRemovedContainer(pod *v1.Pod, container *v1.Container) *v1.Pod {
+	if kubecontainer.GetContainerSpec(pod, container.Name) != nil {
+		return pod
+	}
+	with := *pod
+	with.Spec.Containers = append(slices.Clone(pod.Spec.Containers), *container)
+	return &with
+}
+
 // executePreStopHookOnce is executePreStopHook for a container that may be killed by its removal
 // and by the deletion of its pod at the same time. The second one waits for the hook that the
 // first one runs.

@@ -38,6 +38,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/flowcontrol"
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	internalapi "k8s.io/cri-api/pkg/apis"
@@ -317,6 +318,27 @@ func TestKillRemovedContainersSideBySideAndOnce(t *testing.T) {
 	}, schedulingTimeout, time.Millisecond, "kills are still tracked after they ended")
 	assert.Equal(t, []int64{17, 17, 17, 17, 17}, runtime.seen(), "grace periods")
 	assert.Len(t, hooks.started, 5, "preStop hooks")
+}
+
+func TestKillOfRemovedContainerIsRecorded(t *testing.T) {
+	tCtx := ktesting.Init(t)
+	m, runtime, pod, podStatus := makeRemovedContainers(t, 1)
+	close(runtime.release)
+	hooks := newHookRunner()
+	close(hooks.release)
+	m.runner = hooks
+	recorder := record.NewFakeRecorder(10)
+	recorder.IncludeObject = true
+	m.recorder = kubecontainer.FilterEventRecorder(recorder)
+
+	m.KillRemovedContainers(tCtx, pod, podStatus)
+	select {
+	case event := <-recorder.Events:
+		assert.Contains(t, event, "Normal Killing Container w0 was removed from the pod")
+	case <-time.After(schedulingTimeout):
+		t.Error("no event")
+	}
+	assert.Len(t, pod.Spec.Containers, 1, "the pod itself must not be changed")
 }
 
 func TestKillOfRemovedContainerIsTriedAgainWithoutAnotherSync(t *testing.T) {
