@@ -77,7 +77,8 @@ func parseOptions(args []string) (options, error) {
 	flags.StringToIntVar(&o.pids, "pid", nil, "Processes to measure during churn, as name=pid. May be repeated.")
 	flags.StringVar(&o.kubeletDir, "kubelet-dir", "", "Root directory of the kubelet, to count the writes of its checkpoints of pods during churn. Defaults to not counting them.")
 	flags.DurationVar(&o.timeout, "timeout", 5*time.Minute, "How long to wait for a single thing before the run fails.")
-	flags.StringSliceVar(&names, "scenarios", scenarioNames()[1:], "Scenarios to run, always in the order of the default. Without plain there is no floor to compare with. "+
+	defaults := slices.DeleteFunc(scenarioNames(), func(name string) bool { return name == unpatched })
+	flags.StringSliceVar(&names, "scenarios", defaults, "Scenarios to run, always in the order of the default. Without plain there is no floor to compare with. "+
 		"Instead of plain, "+unpatched+" measures the same without pods/dynamic, for binaries that do not serve it.")
 	flags.IntVar(&o.runs, "runs", 20, "Number of runs of each scenario but churn.")
 	flags.DurationVar(&o.pause, "pause", 500*time.Millisecond, "Mean pause between two samples; each is 50 to 150 percent of it.")

@@ -328,7 +328,6 @@ func TestKillOfRemovedContainerIsRecorded(t *testing.T) {
 	close(hooks.release)
 	m.runner = hooks
 	recorder := record.NewFakeRecorder(10)
-	recorder.IncludeObject = true
 	m.recorder = kubecontainer.FilterEventRecorder(recorder)
 
 	m.KillRemovedContainers(tCtx, pod, podStatus)
