@@ -23,22 +23,29 @@ import (
 	"testing"
 	"time"
 
+	cadvisorapi "github.com/google/cadvisor/lib/model"
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/component-base/metrics/testutil"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+	"k8s.io/kubernetes/pkg/kubelet/cm/containermap"
+	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager"
+	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 	kubecontainer "k8s.io/kubernetes/pkg/kubelet/container"
+	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 	"k8s.io/kubernetes/pkg/kubelet/metrics"
 	"k8s.io/kubernetes/pkg/kubelet/status"
 	statustest "k8s.io/kubernetes/pkg/kubelet/status/testing"
 	kubetypes "k8s.io/kubernetes/pkg/kubelet/types"
 	"k8s.io/kubernetes/pkg/kubelet/volumemanager"
 	"k8s.io/kubernetes/test/utils/ktesting"
+	"k8s.io/utils/cpuset"
 )
 
 func podOfContainers(names ...string) *v1.Pod {
@@ -135,6 +142,81 @@ func TestWhoSeesWhichContainers(t *testing.T) {
 			assert.Equal(t, []string{"main", "new"}, containerNames(desired), "the pod of the API is not changed")
 		})
 	}
+}
+
+// See https://github.com/kubernetes/kubernetes/issues/103952 for CPUs that were given away too early.
+func TestExclusiveCPUsOfRemovedContainerAreKeptUntilItStops(t *testing.T) {
+	enableDynamicContainers(t)
+	tCtx := ktesting.Init(t)
+	testKubelet := newTestKubelet(t, false)
+	defer testKubelet.Cleanup()
+	kl := testKubelet.kubelet
+	guaranteed := func(name string, cpu string) v1.Container {
+		resources := v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse("1Mi")}
+		return v1.Container{Name: name, Image: "i", Resources: v1.ResourceRequirements{Requests: resources, Limits: resources}}
+	}
+	pod := podOfContainers()
+	pod.Spec.Containers = []v1.Container{guaranteed("main", "1"), guaranteed("w", "2")}
+	pod.Status.QOSClass = v1.PodQOSGuaranteed
+	withoutW := pod.DeepCopy()
+	withoutW.Spec.Containers = withoutW.Spec.Containers[:1]
+	other := podWithUIDNameNs("other", "other", "ns")
+	other.Spec.Containers = []v1.Container{guaranteed("main", "2")}
+	other.Status = v1.PodStatus{Phase: v1.PodRunning, QOSClass: v1.PodQOSGuaranteed}
+
+	// Four cores, one of them reserved for the system.
+	machine := &cadvisorapi.MachineInfo{NumCores: 4, Topology: []cadvisorapi.Node{{}}}
+	for i := range machine.NumCores {
+		machine.Topology[0].Cores = append(machine.Topology[0].Cores, cadvisorapi.Core{Id: i, Threads: []int{i}})
+	}
+	stateDir := t.TempDir()
+	start := func() cpumanager.Manager {
+		manager, err := cpumanager.NewManager(tCtx.Logger(), string(cpumanager.PolicyStatic), nil, time.Hour, machine, cpuset.New(),
+			v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}, stateDir, topologymanager.NewFakeManager(tCtx.Logger()))
+		require.NoError(t, err)
+		require.NoError(t, manager.Start(tCtx, kl.getRunningPods, kl.sourcesReady, kl.statusManager, nil, containermap.NewContainerMap()))
+		return manager
+	}
+	allocate := func(manager cpumanager.Manager, pod *v1.Pod) error {
+		for i := range pod.Spec.Containers {
+			if err := manager.Allocate(tCtx, pod, &pod.Spec.Containers[i], lifecycle.AddOperation); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	inRuntime := func(stateOfW kubecontainer.State) {
+		kl.podCache = &statusCache{status: &kubecontainer.PodStatus{ID: pod.UID, ContainerStatuses: []*kubecontainer.Status{
+			{Name: "main", State: kubecontainer.ContainerStateRunning}, {Name: "w", State: stateOfW},
+		}}}
+	}
+
+	kl.podManager.SetPods([]*v1.Pod{pod})
+	require.NoError(t, kl.allocationManager.SetAllocatedResources(tCtx.Logger(), pod))
+	inRuntime(kubecontainer.ContainerStateRunning)
+	manager := start()
+	require.NoError(t, allocate(manager, pod))
+	main, w := manager.GetExclusiveCPUs("uid", "main"), manager.GetExclusiveCPUs("uid", "w")
+	require.Equal(t, []int{1, 2}, []int{main.Size(), w.Size()})
+
+	for _, step := range []struct {
+		name   string
+		change func()
+	}{
+		{"removed in the API", func() { kl.podManager.SetPods([]*v1.Pod{withoutW, other}) }},
+		{"removal allocated", func() {
+			require.NoError(t, kl.allocationManager.SetAllocatedResources(tCtx.Logger(), withoutW))
+		}},
+		{"kubelet restarted", func() { manager = start() }},
+	} {
+		step.change()
+		require.Error(t, allocate(manager, other), "%s: there must be no CPUs for another pod", step.name)
+		require.Equal(t, []cpuset.CPUSet{main, w}, []cpuset.CPUSet{manager.GetExclusiveCPUs("uid", "main"), manager.GetExclusiveCPUs("uid", "w")}, step.name)
+	}
+
+	inRuntime(kubecontainer.ContainerStateExited)
+	require.NoError(t, allocate(manager, other), "CPUs of the container that has stopped")
+	require.Equal(t, []cpuset.CPUSet{main, w}, []cpuset.CPUSet{manager.GetExclusiveCPUs("uid", "main"), manager.GetExclusiveCPUs("other", "main")})
 }
 
 // A probe result that arrives between an update and the next sync must not make the pod unready.

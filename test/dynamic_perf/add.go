@@ -78,29 +78,34 @@ func (b *benchmark) addContainers(ctx context.Context, pod string, containers []
 	return names, samples, nil
 }
 
-// addApart adds containers to a pod in requests of their own, made the given time apart whether or not
-// the one before was answered.
-func (b *benchmark) addApart(ctx context.Context, pod string, count int, apart time.Duration) ([]string, []sample, error) {
+// addOne adds a container to a pod, and returns its name and a sample of it.
+func (b *benchmark) addOne(ctx context.Context, pod string) (string, sample, error) {
+	names, samples, err := b.add(ctx, pod, 1)
+	if err != nil {
+		return "", nil, err
+	}
+	return names[0], samples[0], nil
+}
+
+// apart adds containers with requests that are made the given time apart, whether or not the one
+// before was answered. It returns their names and a sample of each.
+func (b *benchmark) apart(ctx context.Context, count int, apart time.Duration, add func(ctx context.Context) (string, sample, error)) ([]string, []sample, error) {
 	names, samples := make([]string, count), make([]sample, count)
 	group, ctx := errgroup.WithContext(ctx)
 	for i := range count {
-		group.Go(func() error {
+		group.Go(func() (err error) {
 			if err := sleep(ctx, time.Duration(i)*apart); err != nil {
 				return err
 			}
-			name, s, err := b.add(ctx, pod, 1)
-			if err != nil {
-				return err
-			}
-			names[i], samples[i] = name[0], s[0]
-			return nil
+			names[i], samples[i], err = add(ctx)
+			return err
 		})
 	}
 	return names, samples, group.Wait()
 }
 
-// addEphemeral adds an ephemeral container to a pod.
-func (b *benchmark) addEphemeral(ctx context.Context, pod string) (sample, error) {
+// addEphemeral adds an ephemeral container to a pod, and returns its name and a sample of it.
+func (b *benchmark) addEphemeral(ctx context.Context, pod string) (string, sample, error) {
 	ctx, cancel := b.withTimeout(ctx)
 	defer cancel()
 	container := v1.EphemeralContainer{EphemeralContainerCommon: v1.EphemeralContainerCommon{
@@ -109,9 +114,10 @@ func (b *benchmark) addEphemeral(ctx context.Context, pod string) (sample, error
 	start, accepted, err := b.patch(ctx, pod, "ephemeralcontainers",
 		map[string]any{"spec": map[string]any{"ephemeralContainers": []v1.EphemeralContainer{container}}})
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	return b.observeStart(ctx, opEphemeral, start, accepted, pod, container.Name)
+	s, err := b.observeStart(ctx, opEphemeral, start, accepted, pod, container.Name)
+	return container.Name, s, err
 }
 
 // observeStart waits until a container runs, and collects the stages of its start.

@@ -104,16 +104,29 @@ func (b *benchmark) plain(ctx context.Context) error {
 }
 
 func (b *benchmark) unpatched(ctx context.Context) error {
-	return b.inTurn(ctx, func(string) error { return nil })
+	if err := b.inTurn(ctx, func(string) error { return nil }); err != nil {
+		return err
+	}
+	return b.staggeredEphemeral(ctx)
 }
 
-// inTurn measures the floor, what dynamic does, a new pod and an ephemeral container, once per run. The
-// samples are those of scenario plain.
+// inTurn measures a new pod, the floor, what dynamic does, and an ephemeral container in the new pod,
+// once per run. The samples are those of scenario plain. Ephemeral containers cannot be removed, and
+// must not become more with every run, so each run has a pod of its own for them: when the container
+// is added, that pod is at rest, as the one of dynamic is.
 func (b *benchmark) inTurn(ctx context.Context, dynamic func(scenario string) error) error {
 	const name = "plain"
 	return b.repeat(ctx, name, func() error {
-		s, err := b.floor(ctx, 1)
+		pod := b.newPod(1)
+		s, err := b.create(ctx, pod)
 		if err != nil {
+			return err
+		}
+		b.report.add(name, opNewPod, s)
+		if err := b.pause(ctx); err != nil {
+			return err
+		}
+		if s, err = b.floor(ctx, 1); err != nil {
 			return err
 		}
 		b.report.add(name, opFloor, s)
@@ -123,27 +136,12 @@ func (b *benchmark) inTurn(ctx context.Context, dynamic func(scenario string) er
 		if err := dynamic(name); err != nil {
 			return err
 		}
-		return b.newPodAndEphemeral(ctx, name)
+		if _, s, err = b.addEphemeral(ctx, pod.Name); err != nil {
+			return err
+		}
+		b.report.add(name, opEphemeral, s)
+		return b.deletePods(ctx, pod.Name)
 	})
-}
-
-// newPodAndEphemeral measures a new pod, then an ephemeral container in it: those cannot be removed,
-// and must not become more with every run.
-func (b *benchmark) newPodAndEphemeral(ctx context.Context, scenario string) error {
-	pod := b.newPod(1)
-	s, err := b.create(ctx, pod)
-	if err != nil {
-		return err
-	}
-	b.report.add(scenario, opNewPod, s)
-	if err := b.pause(ctx); err != nil {
-		return err
-	}
-	if s, err = b.addEphemeral(ctx, pod.Name); err != nil {
-		return err
-	}
-	b.report.add(scenario, opEphemeral, s)
-	return b.deletePods(ctx, pod.Name)
 }
 
 // addAndRemove measures the addition of a container and its removal.
@@ -229,7 +227,35 @@ func (b *benchmark) batch(ctx context.Context) error {
 }
 
 func (b *benchmark) staggered(ctx context.Context) error {
-	return b.separateRequests(ctx, fmt.Sprintf("%d requests %v apart", b.options.batch, b.options.stagger), b.options.stagger)
+	if err := b.separateRequests(ctx, b.staggeredName(), b.options.stagger); err != nil {
+		return err
+	}
+	return b.staggeredEphemeral(ctx)
+}
+
+func (b *benchmark) staggeredName() string {
+	return fmt.Sprintf("%d requests %v apart", b.options.batch, b.options.stagger)
+}
+
+// staggeredEphemeral measures what staggered does with ephemeral containers: in a pod that is not at rest.
+func (b *benchmark) staggeredEphemeral(ctx context.Context) error {
+	return b.repeat(ctx, b.staggeredName(), func() error {
+		pods, err := b.createPods(ctx, 1, 1)
+		if err != nil {
+			return err
+		}
+		if err := b.pause(ctx); err != nil {
+			return err
+		}
+		_, added, err := b.apart(ctx, b.options.batch, b.options.stagger, func(ctx context.Context) (string, sample, error) {
+			return b.addEphemeral(ctx, pods[0])
+		})
+		if err != nil {
+			return err
+		}
+		b.report.add(b.staggeredName(), opEphemeral, added...)
+		return b.deletePods(ctx, pods...)
+	})
 }
 
 func (b *benchmark) burst(ctx context.Context) error {
@@ -244,7 +270,9 @@ func (b *benchmark) separateRequests(ctx context.Context, name string, apart tim
 		return err
 	}
 	err = b.repeat(ctx, name, func() error {
-		names, added, err := b.addApart(ctx, target[0], b.options.batch, apart)
+		names, added, err := b.apart(ctx, b.options.batch, apart, func(ctx context.Context) (string, sample, error) {
+			return b.addOne(ctx, target[0])
+		})
 		if err != nil {
 			return err
 		}

@@ -155,12 +155,13 @@ func TestScenariosTakeAllSamplesAndDeleteTheirPods(t *testing.T) {
 		got[r.scenario+": "+string(r.operation)] = len(r.samples)
 	}
 	want := map[string]int{
-		// The samples of unpatched are among them.
+		// The samples of unpatched are among those with ephemeral containers.
 		"plain: floor": 4, "plain: new pod": 4, "plain: ephemeral": 4, "plain: add": 2, "plain: remove": 2,
 		"4 containers in the pod: add": 2, "4 containers in the pod: remove": 2,
 		"3 pods on the node: add": 2, "3 pods on the node: remove": 2,
 		"5 in one request: floor": 2, "5 in one request: add": 2, "5 in one request: remove": 2,
 		"5 requests 0s apart: add":         10,
+		"5 requests 0s apart: ephemeral":   20,
 		"5 requests at once: add":          10,
 		"a sibling stops for 30 s: add":    2,
 		"a sibling stops for 30 s: remove": 2,

@@ -90,9 +90,11 @@ var _ = SIGDescribe("Dynamic Containers of which a pod has had thousands", frame
 		before := countOnNode(ctx, f, kubelet, pod)
 		run(rounds)
 		after := countOnNode(ctx, f, kubelet, pod)
+		var table strings.Builder
 		for _, what := range slices.Sorted(maps.Keys(after)) {
-			framework.Logf("%-45s %8v -> %8v", what, before[what], after[what])
+			fmt.Fprintf(&table, "%-45s %12.0f -> %12.0f\n", what, before[what], after[what])
 		}
+		ginkgo.AddReportEntry(fmt.Sprintf("Before and after %d containers", rounds*perRound), table.String())
 		var grown []string
 		for what, count := range after {
 			if count > before[what]*soakTolerance[what]+before[what] {
