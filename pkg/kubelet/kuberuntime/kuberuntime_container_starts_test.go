@@ -371,6 +371,7 @@ func TestReplacementWaitsForTheEndOfTheStart(t *testing.T) {
 				synctest.Wait()
 				require.Positive(t, p.requests.syncs.Load(), "requested syncs")
 
+				p.sync(t) // It takes note of the end, and requests another sync.
 				p.settle(t)
 				config := p.runtime.Containers[p.running(t)["w"]]
 				assert.Equal(t, replacement.Image+":latest", config.Image.Image)
@@ -437,5 +438,175 @@ func TestRestartOfAllContainersCancelsStarts(t *testing.T) {
 			restart()
 		}
 		assert.Empty(t, p.statuses(t), "all containers are removed")
+	})
+}
+
+// slowStops is a runtime whose containers stop when they are told to, or when the kill is cancelled, but
+// then without telling so.
+type slowStops struct {
+	internalapi.RuntimeService
+	ends  chan error
+	stops atomic.Int32
+}
+
+func (s *slowStops) StopContainer(ctx context.Context, id string, timeout int64) error {
+	s.stops.Add(1)
+	select {
+	case err := <-s.ends:
+		if err != nil {
+			return err
+		}
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return s.RuntimeService.StopContainer(ctx, id, timeout)
+}
+
+// testKills calls f in a bubble with a pod whose containers main and w run, and stop slowly.
+func testKills(t *testing.T, policy v1.RestartPolicy, f func(t *testing.T, p *startingPod, stops *slowStops)) {
+	testStarts(t, func(t *testing.T, p *startingPod) {
+		p.pod.Spec.RestartPolicy = policy
+		p.add(container("w", "a"))
+		p.settle(t)
+		stops := &slowStops{RuntimeService: p.m.runtimeService, ends: make(chan error)}
+		p.m.runtimeService = stops
+		f(t, p, stops)
+	})
+}
+
+func (p *startingPod) setImage(name, image string) {
+	p.pod = p.pod.DeepCopy()
+	kubecontainer.GetContainerSpec(p.pod, name).Image = image
+}
+
+func (p *startingPod) image(t *testing.T, name string) string {
+	return p.runtime.Containers[p.running(t)[name]].Image.Image
+}
+
+func killResults(result kubecontainer.PodSyncResult) map[string]error {
+	results := map[string]error{}
+	for _, r := range result.SyncResults {
+		if r.Action == kubecontainer.KillContainer {
+			results[r.Target.(string)] = r.Error
+		}
+	}
+	return results
+}
+
+func TestSlowKillBeforeARestartDoesNotHoldUpTheOtherContainers(t *testing.T) {
+	for _, policy := range []v1.RestartPolicy{v1.RestartPolicyAlways, v1.RestartPolicyNever} {
+		t.Run(string(policy), func(t *testing.T) {
+			testKills(t, policy, func(t *testing.T, p *startingPod, stops *slowStops) {
+				p.setImage("w", "other")
+				p.add(container("first", "a"))
+				start := time.Now()
+				assert.Equal(t, map[string]error{"first": nil}, p.syncStarts(t))
+				assert.Equal(t, startWait, time.Since(start), "time that the sync waited")
+				split := p.m.SplitRemovedContainers(p.pod, p.status(t))
+				assert.Equal(t, kubecontainer.ContainerStateRunning, split.FindContainerStatusByName("w").State, "it runs until it has stopped")
+
+				p.add(container("second", "a"))
+				start = time.Now()
+				assert.Equal(t, map[string]error{"second": nil}, p.syncStarts(t))
+				assert.Zero(t, time.Since(start), "time that the second sync waited")
+				assert.EqualValues(t, 1, stops.stops.Load(), "kills")
+				assert.Equal(t, "busybox:latest", p.image(t, "w"))
+
+				stops.ends <- nil
+				synctest.Wait()
+				assert.EqualValues(t, 1, p.requests.syncs.Load(), "requested syncs")
+				_, result := p.sync(t)
+				assert.Equal(t, map[string]error{"w": nil}, startResults(result))
+				assert.Equal(t, map[string]error{"w": nil}, killResults(result))
+				assert.Equal(t, "other:latest", p.image(t, "w"))
+				assert.Equal(t, 1, p.status(t).FindContainerStatusByName("w").RestartCount)
+				assert.EqualValues(t, 1, stops.stops.Load(), "kills")
+				assert.Empty(t, p.syncStarts(t), "nothing is reported twice")
+				assert.Empty(t, p.m.containerStarts.pods, "known starts")
+			})
+		})
+	}
+}
+
+func TestKillBeforeARestartThatFailsIsTriedAgain(t *testing.T) {
+	testKills(t, v1.RestartPolicyNever, func(t *testing.T, p *startingPod, stops *slowStops) {
+		p.setImage("w", "other")
+		p.sync(t)
+		stops.ends <- errors.New("no such luck")
+		synctest.Wait()
+		_, result := p.sync(t)
+		assert.ErrorIs(t, killResults(result)["w"], kubecontainer.ErrKillContainer, "the sync fails, so that it is tried again")
+		assert.Equal(t, "busybox:latest", p.image(t, "w"), "no second instance is started")
+		p.sync(t)
+		assert.EqualValues(t, 2, stops.stops.Load(), "kills")
+		stops.ends <- nil
+		synctest.Wait()
+		p.sync(t)
+		assert.Equal(t, "other:latest", p.image(t, "w"))
+	})
+}
+
+func TestContainerThatIsKilledBeforeItsRestartChanges(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(p *startingPod)
+		// want are the containers at the end.
+		want      []string
+		wantImage string
+	}{
+		"another image":     {func(p *startingPod) { p.setImage("w", "third") }, []string{"main: running", "w: exited", "w: running"}, "third:latest"},
+		"the old image":     {func(p *startingPod) { p.setImage("w", "busybox") }, []string{"main: running", "w: exited", "w: running"}, "busybox:latest"},
+		"removed":           {func(p *startingPod) { p.remove("w") }, []string{"main: running", "w: exited"}, ""},
+		"another container": {func(p *startingPod) { p.remove("w"); p.add(container("w", "b")) }, []string{"main: running", "w: running"}, "busybox:latest"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testKills(t, v1.RestartPolicyNever, func(t *testing.T, p *startingPod, stops *slowStops) {
+				p.setImage("w", "other")
+				p.sync(t)
+				tc.change(p)
+				p.sync(t)
+				close(stops.ends)
+				for range 4 {
+					synctest.Wait()
+					p.sync(t)
+				}
+				statuses := slices.Compact(p.statuses(t))
+				assert.Equal(t, tc.want, statuses)
+				if tc.wantImage != "" {
+					assert.Equal(t, tc.wantImage, p.image(t, "w"))
+				}
+				assert.Empty(t, p.m.containerStarts.pods, "known starts")
+			})
+		})
+	}
+}
+
+func TestPodKillDoesNotWaitForTheKillBeforeARestart(t *testing.T) {
+	testKills(t, v1.RestartPolicyAlways, func(t *testing.T, p *startingPod, stops *slowStops) {
+		p.setImage("w", "other")
+		p.sync(t)
+		status := p.status(t)
+		time.AfterFunc(time.Second, func() { close(stops.ends) })
+		require.NoError(t, p.m.KillPod(context.Background(), p.pod, kubecontainer.ConvertPodStatusToRunningPod("test", status), nil))
+		synctest.Wait()
+		assert.Equal(t, []string{"main: exited", "w: exited"}, p.statuses(t))
+		assert.Empty(t, p.m.containerStarts.pods, "known starts")
+	})
+}
+
+// A sync can return before it comes to the starts.
+func TestKilledContainerIsRestartedByALaterSync(t *testing.T) {
+	testKills(t, v1.RestartPolicyAlways, func(t *testing.T, p *startingPod, stops *slowStops) {
+		close(stops.ends)
+		p.setImage("w", "other")
+		status := p.m.SplitRemovedContainers(p.pod, p.status(t))
+		changes := p.m.computePodActions(p.tCtx, p.pod, status, false)
+		p.m.killContainers(p.tCtx, p.pod, status, &changes)
+		assert.Empty(t, changes.ContainersToKill)
+		synctest.Wait()
+		_, result := p.sync(t)
+		assert.Equal(t, map[string]error{"w": nil}, killResults(result))
+		assert.Positive(t, p.requests.syncs.Load(), "requested syncs")
+		p.sync(t)
+		assert.Equal(t, "other:latest", p.image(t, "w"))
 	})
 }

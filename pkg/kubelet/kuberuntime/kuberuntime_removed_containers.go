@@ -238,9 +238,10 @@ func (m *kubeGenericRuntimeManager) releaseRemovedContainer(ctx context.Context,
 
 // killRemovedContainer kills the container, and tries again until that succeeds or the pod is gone.
 func (m *kubeGenericRuntimeManager) killRemovedContainer(ctx context.Context, pod *v1.Pod, status *kubecontainer.Status, container *removedContainer) {
-	defer utilruntime.HandleCrashWithContext(ctx)
-	defer container.setKilling(false)
 	logger := klog.FromContext(ctx)
+	defer utilruntime.HandleCrashWithContext(ctx)
+	defer m.runtimeHelper.RequestPodRelist(logger, pod.UID)
+	defer container.setKilling(false)
 	message := fmt.Sprintf("Container %s was removed from the pod", status.Name)
 	for delay := minKillRetryDelay; ; delay = min(2*delay, maxKillRetryDelay) {
 		err := m.killContainer(ctx, pod, status.ID, status.Name, message, reasonRemoved, nil, nil)
