@@ -17,11 +17,13 @@ limitations under the License.
 package kubelet
 
 import (
+	"context"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/klog/v2"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/kubelet/allocation"
@@ -91,6 +93,25 @@ func keepsRunning(pod *v1.Pod, podStatus *kubecontainer.PodStatus) bool {
 // containers of a pod hold: with the containers that do, see asRunning.
 func (kl *Kubelet) getRunningPods() []*v1.Pod {
 	return kl.asRunning(kl.GetActivePods())
+}
+
+// newPodCache returns the cache that the syncs of pods get the status of the containers from. With the
+// feature, none of them waits for the next periodic relist.
+func (kl *Kubelet) newPodCache() kubecontainer.Cache {
+	if !utilfeature.DefaultFeatureGate.Enabled(features.DynamicContainers) {
+		return kubecontainer.NewCache()
+	}
+	return kubecontainer.NewOnDemandCache(func(podUID types.UID) { kl.RequestPodRelist(klog.TODO(), podUID) })
+}
+
+// syncAllocatedPod syncs a pod to which something was allocated. The sync requests a relist if it has to
+// wait for one, see newPodCache. One that it did not need would compete with the start of containers.
+func (kl *Kubelet) syncAllocatedPod(ctx context.Context, pod *v1.Pod) {
+	if !utilfeature.DefaultFeatureGate.Enabled(features.DynamicContainers) {
+		kl.syncPodNow(ctx, pod)
+		return
+	}
+	kl.HandlePodSyncs(ctx, []*v1.Pod{pod})
 }
 
 // getAllocatablePodByUID returns the pod unless it is being terminated, or is terminal, for whatever

@@ -18,6 +18,7 @@ package kuberuntime
 
 import (
 	"math"
+	"os"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -61,6 +62,19 @@ func (m *kubeGenericRuntimeManager) podCgroupIsOutdated(pod *v1.Pod, podStatus *
 		_, ok := m.actuatedState.GetContainerResources(pod.UID, pod.Spec.Containers[idx].Name)
 		return !ok
 	}) || len(m.stoppedActuatedContainers(pod, podStatus)) > 0
+}
+
+// hasUnactuatedContainers returns true if there are containers in a pod that runs for which its cgroup
+// was not made yet.
+func (m *kubeGenericRuntimeManager) hasUnactuatedContainers(pod *v1.Pod, podStatus *kubecontainer.PodStatus) bool {
+	if !startsInBackground(pod, podStatus) {
+		return false
+	}
+	info, ok := m.actuatedState.GetPodResourceInfo(pod.UID)
+	return ok && slices.ContainsFunc(pod.Spec.Containers, func(c v1.Container) bool {
+		_, ok := info.ContainerResources[c.Name]
+		return !ok
+	})
 }
 
 // stoppedActuatedContainers returns the names of the containers that have actuated resources and
@@ -156,9 +170,10 @@ func (m *kubeGenericRuntimeManager) refreshPodMemoryUsage(pod *v1.Pod, stats *st
 	}
 }
 
-// comparableLimit returns a limit of a cgroup so that no limit is the highest one.
+// comparableLimit returns a limit of a cgroup so that no limit is the highest one. A memory cgroup of
+// version 1 without limit says that its limit is the highest one that is a multiple of the page size.
 func comparableLimit(pod *v1.Pod, limit int64) int64 {
-	if allocation.AllocatesPodSpec(pod) && limit < 0 {
+	if allocation.AllocatesPodSpec(pod) && (limit < 0 || limit > math.MaxInt64-int64(os.Getpagesize())) {
 		return math.MaxInt64
 	}
 	return limit

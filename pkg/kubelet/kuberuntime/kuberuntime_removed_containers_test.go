@@ -992,6 +992,11 @@ func TestPodCgroupFollowsAddedAndRemovedContainers(t *testing.T) {
 			p.settle(t)
 			expect("lifted", "memory -1", "quota -1")
 			cgroup.config.Memory = &unlimitedMemory
+			p.pod.Spec.Containers = append(p.pod.Spec.Containers, container("unlimited too", "a"))
+			assert.True(t, p.m.IsPodResizeInProgress(p.pod, p.m.SplitRemovedContainers(p.pod, p.status(t))), "the cgroup is not made for it yet")
+			p.settle(t)
+			assert.Empty(t, cgroup.writes, "there is no limit to be lifted")
+			assert.False(t, p.m.IsPodResizeInProgress(p.pod, p.m.SplitRemovedContainers(p.pod, p.status(t))), "all done")
 			p.pod.Spec.Containers = p.pod.Spec.Containers[:2]
 			p.settle(t)
 			expect("limited again", "memory 200", "quota 200000")
