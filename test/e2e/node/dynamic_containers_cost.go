@@ -84,26 +84,24 @@ type calls map[string]float64
 // now and then there is one more, for another pod.
 var (
 	callsOfAddition = calls{
-		"API PATCH pods/status":               2,
-		"checkpoint writes":                   1,
-		"relists of a pod":                    2,
-		"runtime container_status":            18,
-		"runtime create_container":            1,
-		"runtime image_status":                2,
-		"runtime podsandbox_status":           1,
-		"runtime start_container":             1,
-		"runtime update_podsandbox_resources": 1,
-		"syncs of a pod":                      2,
+		"API PATCH pods/status":     2,
+		"checkpoint writes":         1,
+		"relists of a pod":          1,
+		"runtime container_status":  10,
+		"runtime create_container":  1,
+		"runtime image_status":      2,
+		"runtime podsandbox_status": 1,
+		"runtime start_container":   1,
+		"syncs of a pod":            2,
 	}
 	callsOfRemoval = calls{
-		"API PATCH pods/status":               3,
-		"checkpoint writes":                   1,
-		"relists of a pod":                    2,
-		"runtime container_status":            28,
-		"runtime podsandbox_status":           2,
-		"runtime stop_container":              1,
-		"runtime update_podsandbox_resources": 1,
-		"syncs of a pod":                      3,
+		"API PATCH pods/status":     3,
+		"checkpoint writes":         1,
+		"relists of a pod":          2,
+		"runtime container_status":  28,
+		"runtime podsandbox_status": 2,
+		"runtime stop_container":    1,
+		"syncs of a pod":            3,
 	}
 )
 
