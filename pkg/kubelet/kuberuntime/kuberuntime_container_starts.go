@@ -47,15 +47,10 @@ type containerStarts struct {
 	pods map[types.UID]map[string]*containerStart // by pod and container name
 }
 
-// containerStart is the start of a container, or the kill of one that comes before its restart or
-// takes the place of a start.
+// containerStart is the start of a container.
 type containerStart struct {
 	container *v1.Container
 	run       func(ctx context.Context)
-	// kills is the container that is killed, if this is not a start.
-	kills kubecontainer.ContainerID
-	// after is the kill that the start waits for, if any.
-	after *containerStart
 
 	cancel context.CancelFunc
 	// done is closed when the start has ended.
@@ -79,22 +74,11 @@ func (s *containerStart) hasEnded() bool {
 	}
 }
 
-// isKilling returns true for as long as the container may run that is killed.
-func (s *containerStart) isKilling() bool {
-	return s.kills.ID != "" && !s.hasEnded() || s.after != nil && !s.after.hasEnded()
-}
-
-// isOf returns true if the container is the one that is started.
-func (s *containerStart) isOf(status *kubecontainer.Status) bool {
-	return !s.hasEnded() && s.kills.ID == "" && (s.after == nil || s.after.kills != status.ID)
-}
-
 func (s *containerStart) abandon() {
 	s.isOutdated = true
 	s.cancel()
 }
 
-// add makes the start one that is in flight. A kill that is known of its container comes before it.
 func (s *containerStarts) add(podUID types.UID, start *containerStart) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -104,21 +88,7 @@ func (s *containerStarts) add(podUID types.UID, start *containerStart) {
 	if s.pods[podUID] == nil {
 		s.pods[podUID] = map[string]*containerStart{}
 	}
-	if kill, cancel := s.pods[podUID][start.container.Name], start.cancel; kill != nil {
-		start.after, start.results = kill, slices.Clone(kill.results)
-		start.cancel = func() {
-			kill.cancel()
-			cancel()
-		}
-	}
 	s.pods[podUID][start.container.Name] = start
-}
-
-// has returns true if a start of a container of that name is in flight, or was since the last sync.
-func (s *containerStarts) has(podUID types.UID, name string) bool {
-	s.lock.Lock()
-	defer s.lock.Unlock()
-	return s.pods[podUID][name] != nil
 }
 
 // addResult adds the result to the start of the container that is in flight, or to that of the sync,
@@ -144,8 +114,8 @@ func (s *containerStarts) end(start *containerStart) (isAwaited bool) {
 
 // take returns the results of the starts in the pod that have ended, and forgets those. The others
 // are left to end without a sync that waits for them. It also returns whether there may be something
-// to start after what was killed, or instead of what was abandoned.
-func (s *containerStarts) take(podUID types.UID) (results []*kubecontainer.SyncResult, incomplete bool) {
+// to start instead of what was abandoned.
+func (s *containerStarts) take(podUID types.UID) (results []*kubecontainer.SyncResult, abandoned bool) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	starts := s.pods[podUID]
@@ -155,16 +125,17 @@ func (s *containerStarts) take(podUID types.UID) (results []*kubecontainer.SyncR
 			start.isLeft = true
 			continue
 		}
-		if !start.isOutdated {
+		if start.isOutdated {
+			abandoned = true
+		} else {
 			results = append(results, start.results...)
 		}
-		incomplete = incomplete || start.isOutdated || start.kills.ID != ""
 		delete(starts, name)
 	}
 	if len(starts) == 0 {
 		delete(s.pods, podUID)
 	}
-	return results, incomplete
+	return results, abandoned
 }
 
 // ended returns the results that take would return.
@@ -197,14 +168,13 @@ func (s *containerStarts) withoutStarting(pod *v1.Pod, containersToStart []int) 
 }
 
 // abandonOutdated cancels the starts of containers that were removed from the pod, or replaced, or
-// have another image. One that still waits for a kill goes on in the latter case: a container that is
-// killed for its image has to be restarted whatever the restart policy.
+// have another image.
 func (s *containerStarts) abandonOutdated(pod *v1.Pod) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	for name, start := range s.pods[pod.UID] {
 		spec := kubecontainer.GetContainerSpec(pod, name)
-		if !kubecontainer.IsSameContainer(spec, start.container) || spec.Image != start.container.Image && !start.isKilling() {
+		if !kubecontainer.IsSameContainer(spec, start.container) || spec.Image != start.container.Image {
 			start.abandon()
 		}
 	}
@@ -237,7 +207,7 @@ func (s *containerStarts) split(podUID types.UID, podStatus *kubecontainer.PodSt
 	defer s.lock.Unlock()
 	isStarting := func(status *kubecontainer.Status) bool {
 		start := s.pods[podUID][status.Name]
-		return start != nil && start.isOf(status) && status.State != kubecontainer.ContainerStateExited
+		return start != nil && !start.hasEnded() && status.State != kubecontainer.ContainerStateExited
 	}
 	if !slices.ContainsFunc(podStatus.ContainerStatuses, isStarting) {
 		return podStatus
@@ -263,39 +233,6 @@ func (m *kubeGenericRuntimeManager) EndedStarts(podUID types.UID) kubecontainer.
 // startsInBackground returns true if the syncs of the pod do not wait for what takes long: it runs.
 func startsInBackground(pod *v1.Pod, podStatus *kubecontainer.PodStatus) bool {
 	return allocation.AllocatesPodSpec(pod) && kubecontainer.HasAnyActiveRegularContainerStarted(&pod.Spec, podStatus)
-}
-
-// killContainers begins to kill the main containers that a sync is to kill, and takes them out of
-// changes: one may use all of its grace period. Their starts wait for it. What is restarted because of
-// its resources stays there: those of the pod are changed between its end and its start.
-func (m *kubeGenericRuntimeManager) killContainers(ctx context.Context, pod *v1.Pod, podStatus *kubecontainer.PodStatus, changes *podActions) {
-	if !startsInBackground(pod, podStatus) {
-		return
-	}
-	logger := klog.FromContext(ctx)
-	for id, info := range changes.ContainersToKill {
-		idx := slices.IndexFunc(pod.Spec.Containers, func(c v1.Container) bool { return c.Name == info.name })
-		if idx < 0 || m.startingResizedContainer(logger, pod, pod.Spec.Containers, []int{idx}) {
-			continue
-		}
-		delete(changes.ContainersToKill, id)
-		if m.containerStarts.has(pod.UID, info.name) {
-			continue // An earlier sync began to.
-		}
-		logger.V(3).Info("Killing unwanted container for pod in the background", "containerName", info.name, "containerID", id, "pod", klog.KObj(pod))
-		result := kubecontainer.NewSyncResult(kubecontainer.KillContainer, info.name)
-		m.startInBackground(context.WithoutCancel(ctx), pod.UID, &containerStart{
-			container: info.container,
-			kills:     id,
-			results:   []*kubecontainer.SyncResult{result},
-			run: func(ctx context.Context) {
-				if err := m.killContainer(ctx, pod, id, info.name, info.message, info.reason, nil, nil); err != nil {
-					result.Fail(kubecontainer.ErrKillContainer, err.Error())
-					logger.Error(err, "killContainer for pod failed", "containerName", info.name, "containerID", id, "pod", klog.KObj(pod))
-				}
-			},
-		})
-	}
 }
 
 // startContainers starts the containers of the pod and adds the results of all starts that have
@@ -340,22 +277,16 @@ func (m *kubeGenericRuntimeManager) startInBackground(ctx context.Context, podUI
 				m.runtimeHelper.RequestPodSync(ctx, podUID)
 			}
 		}()
-		if kill := start.after; kill != nil {
-			<-kill.done
-			if kill.results[0].Error != nil || startCtx.Err() != nil {
-				return
-			}
-		}
 		start.run(startCtx)
 	}()
 }
 
 // takeEndedStarts adds the results of the starts in the pod that have ended to that of the sync.
 func (m *kubeGenericRuntimeManager) takeEndedStarts(ctx context.Context, podUID types.UID, result *kubecontainer.PodSyncResult) {
-	results, incomplete := m.containerStarts.take(podUID)
+	results, abandoned := m.containerStarts.take(podUID)
 	result.AddSyncResult(results...)
-	if incomplete {
-		// What comes next was not started by this sync, whose status may be from before the end.
+	if abandoned {
+		// What replaces it was not started by this sync, whose status may be from before its end.
 		m.runtimeHelper.RequestPodSync(ctx, podUID)
 	}
 }

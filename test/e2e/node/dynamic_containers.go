@@ -230,25 +230,6 @@ var _ = SIGDescribe("Dynamic Containers", framework.WithFeatureGate(features.Dyn
 		gomega.Expect(time.Since(start)).To(gomega.BeNumerically("<", 45*time.Second), "the removed containers must be killed side by side")
 	})
 
-	ginkgo.It("should not wait for a container that is restarted with another image", func(ctx context.Context) {
-		pod := dynamicPod("main", "stubborn")
-		pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](30)
-		pod.Spec.Containers[1].Command = ignoreSIGTERM
-		pod = podClient.CreateSync(ctx, pod)
-
-		start := time.Now()
-		updateDynamic(ctx, f, pod.Name, func(pod *v1.Pod) { pod.Spec.Containers[1].Image = imageutils.GetE2EImage(imageutils.Agnhost) })
-		time.Sleep(2 * time.Second)
-		patchDynamic(ctx, f, pod.Name, patchToAdd(sleepingContainer("new")))
-		meanwhile := waitForContainer(ctx, f, pod.Name, "new", isRunning)
-		gomega.Expect(time.Since(start)).To(gomega.BeNumerically("<", 15*time.Second), "the added container waited for the kill of another one")
-		expectUntouched(pod, meanwhile, "main", "stubborn")
-
-		restarted := waitForContainer(ctx, f, pod.Name, "stubborn", func(s *v1.ContainerStatus) bool { return isRunning(s) && s.RestartCount == 1 })
-		gomega.Expect(time.Since(start)).To(gomega.BeNumerically("<", 45*time.Second), "one grace period")
-		expectUntouched(meanwhile, restarted, "main", "new")
-	})
-
 	ginkgo.It("should not wait for a container that takes long to start", func(ctx context.Context) {
 		slow := sleepingContainer("slow")
 		slow.Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"sleep", "600"}}}}
