@@ -202,7 +202,7 @@ build::main() {
   if [[ " ${e2e[*]} " == *" e2e.test "* ]]; then
     build::require_tree
     log::step "building e2e.test"
-    # Cold, vetting all that upstream's specs import takes longer than compiling it.
+    # Cold, vetting all that upstream's specs import takes minutes.
     go test -C "${TREE}" -v -vet=off -tags "${TAGS}" -ldflags "all=$(build::ldflags)" -c -o "${GO_OUT}/e2e.test" ./test/e2e 2>&1 | build::progress
   fi
 

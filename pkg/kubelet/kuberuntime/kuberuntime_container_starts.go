@@ -63,6 +63,8 @@ type containerStart struct {
 	// isOutdated is set when the start was cancelled because the container is not to be, or not like
 	// this, any more.
 	isOutdated bool
+	// isSkipped is set when a sync did not start the container because of this start.
+	isSkipped bool
 }
 
 func (s *containerStart) hasEnded() bool {
@@ -114,8 +116,8 @@ func (s *containerStarts) end(start *containerStart) (isAwaited bool) {
 
 // take returns the results of the starts in the pod that have ended, and forgets those. The others
 // are left to end without a sync that waits for them. It also returns whether there may be something
-// to start instead of what was abandoned.
-func (s *containerStarts) take(podUID types.UID) (results []*kubecontainer.SyncResult, abandoned bool) {
+// to start that the sync did not start because of them: in place of what was abandoned, or again.
+func (s *containerStarts) take(podUID types.UID) (results []*kubecontainer.SyncResult, incomplete bool) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	starts := s.pods[podUID]
@@ -125,17 +127,16 @@ func (s *containerStarts) take(podUID types.UID) (results []*kubecontainer.SyncR
 			start.isLeft = true
 			continue
 		}
-		if start.isOutdated {
-			abandoned = true
-		} else {
+		if !start.isOutdated {
 			results = append(results, start.results...)
 		}
+		incomplete = incomplete || start.isOutdated || start.isSkipped
 		delete(starts, name)
 	}
 	if len(starts) == 0 {
 		delete(s.pods, podUID)
 	}
-	return results, abandoned
+	return results, incomplete
 }
 
 // ended returns the results that take would return.
@@ -163,7 +164,11 @@ func (s *containerStarts) withoutStarting(pod *v1.Pod, containersToStart []int) 
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	return slices.DeleteFunc(containersToStart, func(idx int) bool {
-		return s.pods[pod.UID][pod.Spec.Containers[idx].Name] != nil
+		start := s.pods[pod.UID][pod.Spec.Containers[idx].Name]
+		if start != nil {
+			start.isSkipped = true
+		}
+		return start != nil
 	})
 }
 
@@ -283,10 +288,10 @@ func (m *kubeGenericRuntimeManager) startInBackground(ctx context.Context, podUI
 
 // takeEndedStarts adds the results of the starts in the pod that have ended to that of the sync.
 func (m *kubeGenericRuntimeManager) takeEndedStarts(ctx context.Context, podUID types.UID, result *kubecontainer.PodSyncResult) {
-	results, abandoned := m.containerStarts.take(podUID)
+	results, incomplete := m.containerStarts.take(podUID)
 	result.AddSyncResult(results...)
-	if abandoned {
-		// What replaces it was not started by this sync, whose status may be from before its end.
+	if incomplete {
+		// What is due now was not started by this sync, whose status may be from before its end.
 		m.runtimeHelper.RequestPodSync(ctx, podUID)
 	}
 }

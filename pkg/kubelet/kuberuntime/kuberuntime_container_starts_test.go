@@ -34,6 +34,7 @@ import (
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/features"
 	kubecontainer "k8s.io/kubernetes/pkg/kubelet/container"
 	containertest "k8s.io/kubernetes/pkg/kubelet/container/testing"
@@ -80,10 +81,14 @@ func (s *slowRuntime) StartContainer(ctx context.Context, id string) error {
 	return err
 }
 
-// requestCounter counts the syncs that the runtime requests.
+// requestCounter counts the syncs and relists that the runtime requests.
 type requestCounter struct {
 	containertest.FakeRuntimeHelper
-	syncs atomic.Int32
+	syncs, relists atomic.Int32
+}
+
+func (r *requestCounter) RequestPodRelist(klog.Logger, types.UID) {
+	r.relists.Add(1)
 }
 
 func (r *requestCounter) RequestPodSync(context.Context, types.UID) {
@@ -303,7 +308,9 @@ func TestContainerDoesNotCountAsRunningBeforeItsPostStartHookIsOver(t *testing.T
 
 		close(hooks.release)
 		synctest.Wait()
+		requests := p.requests.syncs.Load()
 		assert.Equal(t, map[string]error{"w": nil}, p.syncStarts(t), "the start is over")
+		assert.Equal(t, requests+1, p.requests.syncs.Load(), "requested syncs: what was not restarted meanwhile is now")
 		assert.Equal(t, map[string]error{"w": nil}, p.syncStarts(t), "the restart")
 		split := p.m.SplitRemovedContainers(p.pod, p.status(t))
 		assert.Equal(t, kubecontainer.ContainerStateRunning, split.FindContainerStatusByName("w").State)

@@ -348,6 +348,8 @@ func TestKillOfRemovedContainerIsTriedAgainWithoutAnotherSync(t *testing.T) {
 	hooks := newHookRunner()
 	close(hooks.release)
 	m.runner = hooks
+	requests := &requestCounter{}
+	m.runtimeHelper = requests
 	id := podStatus.RemovedContainerStatuses[0].ID.ID
 
 	synctest.Test(t, func(t *testing.T) {
@@ -357,6 +359,7 @@ func TestKillOfRemovedContainerIsTriedAgainWithoutAnotherSync(t *testing.T) {
 	})
 	assert.Len(t, runtime.seen(), 3, "attempts")
 	assert.Len(t, hooks.started, 1, "preStop hooks")
+	assert.EqualValues(t, 1, requests.relists.Load(), "requested relists: its end is reported at once")
 }
 
 func TestKillOfRemovedContainerEndsWithItsPod(t *testing.T) {
