@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/onsi/ginkgo/v2"
@@ -198,9 +199,7 @@ var _ = SIGDescribe("Dynamic Containers", framework.WithFeatureGate(features.Dyn
 		patchDynamic(ctx, f, pod.Name, patchToRemove("unready"))
 		waitForContainer(ctx, f, pod.Name, "unready", isTerminated)
 
-		transitions := watched()
-		framework.Logf("transitions: %q", transitions)
-		gomega.Expect(transitions).To(gomega.Equal([]string{
+		gomega.Expect(watched()).To(gomega.Equal([]string{
 			"Running, Ready=True",
 			"Running, Ready=False", // slow has been allocated and is not ready
 			"Running, Ready=True",  // slow is ready, and then removed
@@ -416,41 +415,86 @@ func expectDeferred(ctx context.Context, f *framework.Framework, pod *v1.Pod, re
 	gomega.Consistently(ctx, asAllocated).WithTimeout(5 * time.Second).Should(gomega.Succeed())
 }
 
-// watchTransitions watches the pod until the returned function is called, which returns the phases
-// and the states of the Ready condition that the pod went through.
+// watchTransitions watches the pod until the returned function is called, which returns the states
+// that the pod went through, see readinessOf, and reports all that was seen.
 func watchTransitions(ctx context.Context, f *framework.Framework, podName string) func() []string {
 	ginkgo.GinkgoHelper()
 	pods := f.ClientSet.CoreV1().Pods(f.Namespace.Name)
 	ctx, cancel := context.WithCancel(ctx)
 	watcher, err := pods.Watch(ctx, metav1.SingleObject(metav1.ObjectMeta{Name: podName}))
 	framework.ExpectNoError(err)
-	result := make(chan []string)
+	var transitions, seen []string
+	done := make(chan struct{})
 	go func() {
 		defer ginkgo.GinkgoRecover()
-		var transitions []string
+		defer close(done)
 		for event := range watcher.ResultChan() {
-			pod, ok := event.Object.(*v1.Pod)
-			if !ok {
-				continue
-			}
-			ready := v1.ConditionUnknown
-			if _, condition := podutil.GetPodCondition(&pod.Status, v1.PodReady); condition != nil {
-				ready = condition.Status
-			}
-			transition := fmt.Sprintf("%s, Ready=%s", pod.Status.Phase, ready)
-			if len(transitions) == 0 || transitions[len(transitions)-1] != transition {
-				transitions = append(transitions, transition)
+			if pod, ok := event.Object.(*v1.Pod); ok {
+				transitions = append(transitions, readinessOf(pod))
+				seen = append(seen, fmt.Sprintf("%s %s", time.Now().Format("15:04:05.000"), describeStatus(pod)))
 			}
 		}
-		result <- transitions
 	}()
 	return func() []string {
+		ginkgo.GinkgoHelper()
 		// The last event is under way.
 		time.Sleep(time.Second)
 		watcher.Stop()
 		cancel()
-		return <-result
+		<-done
+		ginkgo.AddReportEntry("What a watcher saw of the pod", strings.Join(seen, "\n"))
+		return slices.Compact(transitions)
 	}
+}
+
+// readinessOf returns the phase of a pod that runs and whether it is ready, and names each of its
+// other conditions that does not go with that.
+func readinessOf(pod *v1.Pod) string {
+	statusOf := func(conditionType v1.PodConditionType) v1.ConditionStatus {
+		if _, condition := podutil.GetPodCondition(&pod.Status, conditionType); condition != nil {
+			return condition.Status
+		}
+		return v1.ConditionUnknown
+	}
+	ready := statusOf(v1.PodReady)
+	readiness := fmt.Sprintf("%s, Ready=%s", pod.Status.Phase, ready)
+	for _, other := range []struct {
+		conditionType v1.PodConditionType
+		expected      v1.ConditionStatus
+	}{
+		{v1.ContainersReady, ready},
+		{v1.PodScheduled, v1.ConditionTrue},
+		{v1.PodInitialized, v1.ConditionTrue},
+		{v1.PodReadyToStartContainers, v1.ConditionTrue},
+		{v1.PodResizePending, v1.ConditionUnknown},
+		{v1.DisruptionTarget, v1.ConditionUnknown},
+	} {
+		if status := statusOf(other.conditionType); status != other.expected {
+			readiness += fmt.Sprintf(", %s=%s", other.conditionType, status)
+		}
+	}
+	return readiness
+}
+
+// describeStatus returns the phase of the pod, its conditions, and the states of its containers.
+func describeStatus(pod *v1.Pod) string {
+	words := []string{string(pod.Status.Phase)}
+	for _, c := range pod.Status.Conditions {
+		words = append(words, fmt.Sprintf("%s=%s", c.Type, c.Status))
+	}
+	for _, s := range pod.Status.ContainerStatuses {
+		state := "running"
+		switch {
+		case s.State.Waiting != nil:
+			state = s.State.Waiting.Reason
+		case s.State.Terminated != nil:
+			state = fmt.Sprintf("terminated(%d)", s.State.Terminated.ExitCode)
+		case s.Ready:
+			state = "ready"
+		}
+		words = append(words, s.Name+":"+state)
+	}
+	return strings.Join(words, " ")
 }
 
 // ignoreSIGTERM is a command that only SIGKILL ends.

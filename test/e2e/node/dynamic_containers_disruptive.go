@@ -187,8 +187,7 @@ var _ = SIGDescribe("Dynamic Containers of a node whose kubelet is killed", fram
 		expectUntouched(pod, removed, "main")
 
 		transitions, endpoint := watchedPod(), watchedEndpoint()
-		framework.Logf("transitions of the pod: %q", transitions)
-		framework.Logf("transitions of its endpoint: %q", endpoint)
+		ginkgo.AddReportEntry("What a watcher saw of its endpoint", endpoint)
 		gomega.Expect(transitions).To(gomega.Equal([]string{
 			"Running, Ready=True",
 			"Running, Ready=False", // w has been allocated and is not ready
