@@ -25,6 +25,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/klog/v2"
 )
@@ -160,16 +162,20 @@ func fromNanoseconds(ns int64) time.Time {
 	return time.Unix(0, ns)
 }
 
+// removeSandbox removes the sandbox. If the kubelet ends it at the same time, one of the two fails, so
+// it is tried again.
 func (b *benchmark) removeSandbox(ctx context.Context, id string) error {
 	ctx, cancel := b.withTimeout(ctx)
 	defer cancel()
-	if err := b.runtime.StopPodSandbox(ctx, id); err != nil {
-		return fmt.Errorf("stop sandbox %s: %w", id, err)
-	}
-	if err := b.runtime.RemovePodSandbox(ctx, id); err != nil {
-		return fmt.Errorf("remove sandbox %s: %w", id, err)
-	}
-	return nil
+	return retry.OnError(wait.Backoff{Steps: 5, Duration: 100 * time.Millisecond, Factor: 2}, func(error) bool { return ctx.Err() == nil }, func() error {
+		if err := b.runtime.StopPodSandbox(ctx, id); err != nil {
+			return fmt.Errorf("stop sandbox %s: %w", id, err)
+		}
+		if err := b.runtime.RemovePodSandbox(ctx, id); err != nil {
+			return fmt.Errorf("remove sandbox %s: %w", id, err)
+		}
+		return nil
+	})
 }
 
 // removeSandboxes removes all sandboxes of this run.

@@ -18,6 +18,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -36,6 +37,16 @@ type fakeRuntime struct {
 	printed      string
 	// interruptions is the number of sandboxes that end as soon as their container has started.
 	interruptions int
+	// failedStops is the number of calls of StopPodSandbox that fail.
+	failedStops int
+}
+
+func (f *fakeRuntime) StopPodSandbox(ctx context.Context, id string) error {
+	if f.failedStops > 0 {
+		f.failedStops--
+		return errors.New("no such device")
+	}
+	return f.FakeRuntimeService.StopPodSandbox(ctx, id)
 }
 
 func (f *fakeRuntime) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
@@ -76,6 +87,7 @@ func TestFloorLeavesNoSandbox(t *testing.T) {
 	}{
 		"a sample": {},
 		"the kubelet ends sandboxes during two samples": {runtime: fakeRuntime{interruptions: 2}, wantRetries: 2},
+		"the kubelet ends the sandbox after the sample": {runtime: fakeRuntime{failedStops: 1}},
 		"the program does not print the time":           {runtime: fakeRuntime{printed: "$EPOCHREALTIME"}, wantErr: "expected seconds and microseconds"},
 		"the program has another clock":                 {runtime: fakeRuntime{printed: "1000000000.000000"}, wantErr: "before the request"},
 	} {
