@@ -114,6 +114,18 @@ func (kl *Kubelet) syncAllocatedPod(ctx context.Context, pod *v1.Pod) {
 	kl.HandlePodSyncs(ctx, []*v1.Pod{pod})
 }
 
+// addSource takes note of a source of pods that was seen. When it was the last one, what changed while the
+// kubelet was down is allocated: the pods were added before that, and nothing else may ask for it for
+// half a minute.
+func (kl *Kubelet) addSource(ctx context.Context, source string) {
+	wereReady := kl.sourcesReady.AllReady()
+	kl.sourcesReady.AddSource(source)
+	if wereReady || !utilfeature.DefaultFeatureGate.Enabled(features.DynamicContainers) || !kl.sourcesReady.AllReady() {
+		return
+	}
+	kl.allocationManager.RetryPendingResizes(ctx, allocation.TriggerReasonPodsAdded)
+}
+
 // getAllocatablePodByUID returns the pod unless it is being terminated, or is terminal, for whatever
 // reason: nothing is allocated any more then.
 func (kl *Kubelet) getAllocatablePodByUID(uid types.UID) (*v1.Pod, bool) {

@@ -31,12 +31,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/component-base/metrics/testutil"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+	"k8s.io/kubernetes/pkg/kubelet/allocation"
 	"k8s.io/kubernetes/pkg/kubelet/cm/containermap"
 	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
+	"k8s.io/kubernetes/pkg/kubelet/config"
 	kubecontainer "k8s.io/kubernetes/pkg/kubelet/container"
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 	"k8s.io/kubernetes/pkg/kubelet/metrics"
@@ -314,6 +317,48 @@ func TestHandlePodUpdatesAllocatesEveryChange(t *testing.T) {
 			allocated, pending = kl.allocationManager.UpdatePodFromAllocation(updated)
 			assert.False(t, pending)
 			assert.Empty(t, cmp.Diff(updated.Spec, allocated.Spec))
+		})
+	}
+}
+
+// After a kubelet restart, the pods of a source are added before the source counts as seen.
+func TestChangesWhileTheKubeletWasDownAreAllocated(t *testing.T) {
+	for name, featureOff := range map[string]bool{"feature on": false, "feature off": true} {
+		t.Run(name, func(t *testing.T) {
+			if !featureOff {
+				enableDynamicContainers(t)
+			}
+			tCtx := ktesting.Init(t)
+			testKubelet := newTestKubeletExcludeAdmitHandlers(t, false, true)
+			defer testKubelet.Cleanup()
+			kl := testKubelet.kubelet
+			kl.sourcesReady = config.NewSourcesReady(func(seen sets.Set[string]) bool {
+				return seen.HasAll(kubetypes.FileSource, kubetypes.ApiserverSource)
+			})
+			kl.allocationManager = allocation.NewInMemoryManager(tCtx.Logger(), kl.statusManager, kl.syncAllocatedPod, kl.GetActivePods,
+				kl.getAllocatablePodByUID, kl.sourcesReady, kl.recorder)
+			pod := podOfContainers("main")
+			pod.Spec.Containers[0].Resources = cpuRequest("1")
+			require.NoError(t, kl.allocationManager.SetAllocatedResources(tCtx.Logger(), pod))
+			updated := pod.DeepCopy()
+			updated.Spec.Containers[0].Resources = cpuRequest("2")
+			if !featureOff {
+				updated.Spec.Containers = append(updated.Spec.Containers, v1.Container{Name: "new", Image: "i"})
+			}
+			iterate := func(update kubetypes.PodUpdate) {
+				updates := make(chan kubetypes.PodUpdate, 1)
+				updates <- update
+				require.True(t, kl.syncLoopIteration(tCtx, updates, kl, nil, nil, nil))
+			}
+
+			iterate(kubetypes.PodUpdate{Op: kubetypes.ADD, Source: kubetypes.ApiserverSource, Pods: []*v1.Pod{updated}})
+			assert.True(t, kl.allocationManager.HasPendingResizes(), "the static pods are not known")
+
+			iterate(kubetypes.PodUpdate{Op: kubetypes.ADD, Source: kubetypes.FileSource})
+			assert.Equal(t, featureOff, kl.allocationManager.HasPendingResizes())
+			allocated, pending := kl.allocationManager.UpdatePodFromAllocation(updated)
+			assert.Equal(t, featureOff, pending)
+			assert.Equal(t, featureOff, cmp.Diff(updated.Spec, allocated.Spec) != "")
 		})
 	}
 }

@@ -108,6 +108,20 @@ var _ = SIGDescribe("Dynamic Containers of a node whose kubelet is killed", fram
 		gomega.Expect(namesOfContainers(current)).To(gomega.Equal([]string{"main", "new"}), "containers of the spec")
 	})
 
+	ginkgo.It("should make at once what changed while the kubelet was down", func(ctx context.Context) {
+		pod := podClient.CreateSync(ctx, dynamicPod("main", "old"))
+		kubelet.signal(ctx, syscall.SIGKILL)
+		updateDynamic(ctx, f, pod.Name, func(pod *v1.Pod) {
+			pod.Spec.Containers = []v1.Container{pod.Spec.Containers[0], sleepingContainer("new")}
+		})
+		kubelet.start(ctx)
+		start := time.Now()
+		waitForContainer(ctx, f, pod.Name, "new", isRunning)
+		changed := waitForContainer(ctx, f, pod.Name, "old", isTerminated)
+		gomega.Expect(time.Since(start)).To(gomega.BeNumerically("<", 20*time.Second), "what is pending is tried again on its own after 30 s only")
+		expectUntouched(pod, changed, "main")
+	})
+
 	ginkgo.It("should end the removal of a container within its grace period", func(ctx context.Context) {
 		pod := dynamicPod("main", "stubborn")
 		pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](10)
