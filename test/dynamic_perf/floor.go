@@ -83,17 +83,27 @@ func (b *benchmark) floorOnce(ctx context.Context, count int) (s sample, interru
 		})
 	}
 	err = group.Wait()
-	status, statusErr := b.runtime.PodSandboxStatus(ctx, sandbox, false)
+	ended := b.hasEnded(ctx, sandbox)
+	if err != nil && !ended {
+		// Its process is gone a moment before the runtime says so.
+		_ = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 2*time.Second, false, func(ctx context.Context) (bool, error) {
+			ended = b.hasEnded(ctx, sandbox)
+			return ended, nil
+		})
+	}
 	if ctx.Err() != nil {
 		return nil, false, context.Cause(ctx)
 	}
-	if statusErr != nil || status.GetStatus().GetState() != runtimeapi.PodSandboxState_SANDBOX_READY {
-		return nil, true, err
-	}
-	if err != nil {
-		return nil, false, err
+	if err != nil || ended {
+		return nil, ended, err
 	}
 	return slowest(samples), false, nil
+}
+
+// hasEnded returns true if the sandbox does not run any more.
+func (b *benchmark) hasEnded(ctx context.Context, sandbox string) bool {
+	status, err := b.runtime.PodSandboxStatus(ctx, sandbox, false)
+	return err != nil || status.GetStatus().GetState() != runtimeapi.PodSandboxState_SANDBOX_READY
 }
 
 func (b *benchmark) createAndStart(ctx context.Context, start time.Time, name, sandbox string, sandboxConfig *runtimeapi.PodSandboxConfig) (sample, error) {

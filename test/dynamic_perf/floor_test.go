@@ -37,8 +37,23 @@ type fakeRuntime struct {
 	printed      string
 	// interruptions is the number of sandboxes that end as soon as their container has started.
 	interruptions int
+	// deaths is the number of sandboxes that end while their container is started, and are reported to have
+	// ended from the second call of PodSandboxStatus on.
+	deaths int
+	dying  bool
 	// failedStops is the number of calls of StopPodSandbox that fail.
 	failedStops int
+}
+
+func (f *fakeRuntime) PodSandboxStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.PodSandboxStatusResponse, error) {
+	response, err := f.FakeRuntimeService.PodSandboxStatus(ctx, id, verbose)
+	if f.dying {
+		f.dying = false
+		f.Lock()
+		defer f.Unlock()
+		f.Sandboxes[id].State = runtimeapi.PodSandboxState_SANDBOX_NOTREADY
+	}
+	return response, err
 }
 
 func (f *fakeRuntime) StopPodSandbox(ctx context.Context, id string) error {
@@ -55,6 +70,11 @@ func (f *fakeRuntime) RunPodSandbox(ctx context.Context, config *runtimeapi.PodS
 }
 
 func (f *fakeRuntime) StartContainer(ctx context.Context, id string) error {
+	if f.deaths > 0 {
+		f.deaths--
+		f.dying = true
+		return errors.New("no such file or directory")
+	}
 	if err := f.FakeRuntimeService.StartContainer(ctx, id); err != nil {
 		return err
 	}
@@ -87,6 +107,7 @@ func TestFloorLeavesNoSandbox(t *testing.T) {
 	}{
 		"a sample": {},
 		"the kubelet ends sandboxes during two samples": {runtime: fakeRuntime{interruptions: 2}, wantRetries: 2},
+		"the kubelet ends sandboxes before two starts":  {runtime: fakeRuntime{deaths: 2}, wantRetries: 2},
 		"the kubelet ends the sandbox after the sample": {runtime: fakeRuntime{failedStops: 1}},
 		"the program does not print the time":           {runtime: fakeRuntime{printed: "$EPOCHREALTIME"}, wantErr: "expected seconds and microseconds"},
 		"the program has another clock":                 {runtime: fakeRuntime{printed: "1000000000.000000"}, wantErr: "before the request"},
