@@ -20,9 +20,11 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // scenario is one variant of the measurement.
@@ -171,7 +173,29 @@ func (b *benchmark) manyContainers(ctx context.Context) error {
 	if err := b.repeat(ctx, name, func() error { return b.addAndRemove(ctx, name, target[0]) }); err != nil {
 		return err
 	}
+	if err := b.shrink(ctx, target[0]); err != nil {
+		return err
+	}
 	return b.deletePods(ctx, target...)
+}
+
+// shrink removes all containers of the pod but one, some at a time: the shim of containerd 2.4 needs minutes
+// if many of one pod stop at once, as at the deletion of the pod.
+func (b *benchmark) shrink(ctx context.Context, podName string) error {
+	pod, err := b.client.CoreV1().Pods(b.namespace).Get(ctx, podName, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("get pod %s: %w", podName, err)
+	}
+	var names []string
+	for _, c := range pod.Spec.Containers[1:] {
+		names = append(names, c.Name)
+	}
+	for some := range slices.Chunk(names, b.options.batch) {
+		if _, err := b.remove(ctx, podName, some...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (b *benchmark) manyPods(ctx context.Context) error {
