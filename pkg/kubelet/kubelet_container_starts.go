@@ -44,6 +44,22 @@ func (kl *Kubelet) recordEndedStarts(podUID types.UID) {
 	}
 }
 
+// isIdle returns true if nothing is done to the containers of the pod at the moment.
+func (kl *Kubelet) isIdle(pod *v1.Pod, podStatus *kubecontainer.PodStatus) bool {
+	if !allocation.AllocatesPodSpec(pod) || podStatus.IsRemovalInProgress() {
+		return false
+	}
+	runtime, ok := kl.containerRuntime.(kubecontainer.BackgroundStartRuntime)
+	return ok && !runtime.HasStarts(pod.UID)
+}
+
+// keepPodStatus returns what to do after a sync that did nothing to the containers of a pod that is
+// idle: the status that it had is as good as one that is taken after it. So the next sync, like
+// that of an addition, need not wait until the runtime was asked for each container of the pod.
+func (kl *Kubelet) keepPodStatus(podUID types.UID) func() {
+	return func() { kl.podCache.SetObservedTime(podUID, kl.clock.Now()) }
+}
+
 // withoutAddedContainers returns the pod for whose volumes a sync has to wait: in one that runs, the
 // volumes of a container that the runtime does not know yet are waited for by its start.
 func withoutAddedContainers(pod *v1.Pod, podStatus *kubecontainer.PodStatus) *v1.Pod {

@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -40,6 +41,19 @@ import (
 type startingRuntime struct {
 	*containertest.FakeRuntime
 	ended kubecontainer.PodSyncResult
+	// hasStarts has the answers of HasStarts, the last of which is repeated.
+	hasStarts []bool
+}
+
+func (r *startingRuntime) HasStarts(types.UID) bool {
+	if len(r.hasStarts) == 0 {
+		return false
+	}
+	answer := r.hasStarts[0]
+	if len(r.hasStarts) > 1 {
+		r.hasStarts = r.hasStarts[1:]
+	}
+	return answer
 }
 
 func (r *startingRuntime) EndedStarts(types.UID) kubecontainer.PodSyncResult {
@@ -65,6 +79,62 @@ func TestSyncReportsWhyAContainerDidNotStartInTheBackground(t *testing.T) {
 	status, _ := kl.statusManager.GetPodStatus(pod.UID)
 	added, _ := podutil.GetContainerStatus(status.ContainerStatuses, "added")
 	assert.Equal(t, &v1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no such image"}, added.State.Waiting)
+}
+
+func TestSyncThatDidNothingKeepsTheStatus(t *testing.T) {
+	started := kubecontainer.PodSyncResult{SyncResults: []*kubecontainer.SyncResult{kubecontainer.NewSyncResult(kubecontainer.StartContainer, "main")}}
+	for name, tc := range map[string]struct {
+		featureOff bool
+		hasStarts  []bool
+		result     *kubecontainer.PodSyncResult
+		err        error
+		removed    bool
+		want       bool
+	}{
+		"nothing was done":                     {want: true},
+		"nothing was done, feature off":        {featureOff: true},
+		"a container was started":              {result: &started},
+		"the sync failed":                      {err: errors.New("no answer")},
+		"a start has ended":                    {hasStarts: []bool{true, false}},
+		"a start is in flight":                 {hasStarts: []bool{false, true}},
+		"a removed container is being stopped": {removed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if !tc.featureOff {
+				enableDynamicContainers(t)
+			}
+			tCtx := ktesting.Init(t)
+			testKubelet := newTestKubelet(t, false)
+			defer testKubelet.Cleanup()
+			kl := testKubelet.kubelet
+			testKubelet.fakeRuntime.SyncResults, testKubelet.fakeRuntime.Err = tc.result, tc.err
+			kl.containerRuntime = &startingRuntime{FakeRuntime: testKubelet.fakeRuntime, hasStarts: tc.hasStarts}
+			pod := podWithUIDNameNsSpec("uid", "p", "ns", v1.PodSpec{
+				NodeName: testKubeletHostname, RestartPolicy: v1.RestartPolicyAlways, Containers: []v1.Container{{Name: "main"}},
+			})
+			kl.podManager.SetPods([]*v1.Pod{pod})
+			status := statusOfMain()
+			if tc.removed {
+				status.ContainerStatuses = append(status.ContainerStatuses, &kubecontainer.Status{Name: "w", State: kubecontainer.ContainerStateRunning})
+			}
+			var requested []types.UID
+			kl.podCache = kubecontainer.NewOnDemandCache(func(podUID types.UID) {
+				requested = append(requested, podUID)
+				kl.podCache.UpdateTime(time.Now().Add(time.Hour))
+			})
+			kl.podCache.Set(pod.UID, status, nil, kl.clock.Now().Add(-time.Second))
+
+			_, postSync, err := kl.SyncPod(tCtx, kubetypes.SyncPodSync, pod, nil, status)
+			require.ErrorIs(t, err, tc.err)
+			ended := kl.clock.Now().Add(-time.Nanosecond)
+			if postSync != nil {
+				postSync()
+			}
+			_, err = kl.podCache.GetNewerThan(pod.UID, ended)
+			require.NoError(t, err)
+			assert.Equal(t, tc.want, len(requested) == 0, "the next sync need not wait")
+		})
+	}
 }
 
 // statusOfMain returns the status of a pod whose container main runs.

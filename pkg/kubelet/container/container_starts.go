@@ -24,4 +24,6 @@ type BackgroundStartRuntime interface {
 	// EndedStarts returns the results of the starts in the pod that have ended since its last sync,
 	// which the next SyncPod will return.
 	EndedStarts(podUID types.UID) PodSyncResult
+	// HasStarts returns true if a start in the pod is in flight, or was since its last sync.
+	HasStarts(podUID types.UID) bool
 }

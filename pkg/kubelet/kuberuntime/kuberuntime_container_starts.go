@@ -235,6 +235,11 @@ func (m *kubeGenericRuntimeManager) EndedStarts(podUID types.UID) kubecontainer.
 	return kubecontainer.PodSyncResult{SyncResults: m.containerStarts.ended(podUID)}
 }
 
+// HasStarts implements kubecontainer.BackgroundStartRuntime.
+func (m *kubeGenericRuntimeManager) HasStarts(podUID types.UID) bool {
+	return m.containerStarts.any(podUID)
+}
+
 // startsInBackground returns true if the syncs of the pod do not wait for what takes long: it runs.
 func startsInBackground(pod *v1.Pod, podStatus *kubecontainer.PodStatus) bool {
 	return allocation.AllocatesPodSpec(pod) && kubecontainer.HasAnyActiveRegularContainerStarted(&pod.Spec, podStatus)

@@ -28,7 +28,7 @@ import (
 	"k8s.io/kubernetes/test/utils/ktesting"
 )
 
-func TestUnchangedPods(t *testing.T) {
+func TestComparedPods(t *testing.T) {
 	enableDynamicContainers(t)
 	logger, _ := ktesting.NewTestContext(t)
 	m := makeAllocationManager(t, &containertest.FakeRuntime{}, nil, nil).(*manager)
@@ -40,7 +40,7 @@ func TestUnchangedPods(t *testing.T) {
 	pod.ResourceVersion = "1"
 	require.NoError(t, m.SetAllocatedResources(logger, pod))
 	assert.Equal(t, "main:1", image(pod))
-	assert.Len(t, m.unchanged.pods, 1, "pods that need not be compared")
+	assert.Len(t, m.compared.pods, 1, "pods that need not be compared")
 
 	// Another pod of the API.
 	updated := pod.DeepCopy()
@@ -48,6 +48,9 @@ func TestUnchangedPods(t *testing.T) {
 	updated.Spec.Containers[0].Image = "main:2"
 	assert.Equal(t, "main:1", image(updated))
 	stale, _ := m.UpdatePodFromAllocation(updated)
+	again, isUpdated := m.UpdatePodFromAllocation(updated)
+	assert.True(t, isUpdated)
+	assert.Same(t, stale, again, "what was compared and copied before")
 
 	// Another allocation.
 	require.NoError(t, m.SetAllocatedResources(logger, updated))
@@ -56,5 +59,5 @@ func TestUnchangedPods(t *testing.T) {
 	assert.Equal(t, "main:2", image(stale), "what was allocated before, although it has the same version")
 
 	m.RemoveOrphanedPods(sets.New[types.UID]())
-	assert.Empty(t, m.unchanged.pods)
+	assert.Empty(t, m.compared.pods)
 }
