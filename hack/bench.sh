@@ -39,6 +39,8 @@ fi
 if ! "${REPO_ROOT}/hack/local-up-cluster.sh" status >/dev/null 2>&1; then
   LOG_LEVEL=${LOG_LEVEL:-2} "${REPO_ROOT}/hack/local-up-cluster.sh" up
   trap '"${REPO_ROOT}/hack/local-up-cluster.sh" down' EXIT
+  # In their first minute, its components are busy with themselves.
+  sleep 60
 fi
 
 pids=()
